@@ -1,0 +1,1 @@
+"""unstick: cures stuck GPU nodes by runbooks, and records what was done."""

@@ -1,0 +1,1 @@
+"""Use cases, named by the verb, and the ports they need."""

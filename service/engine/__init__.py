@@ -1,0 +1,1 @@
+"""What calls `drive` when a node run is due."""

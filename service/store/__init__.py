@@ -1,0 +1,1 @@
+"""Rows: SQLite or PostgreSQL, through SQLAlchemy."""

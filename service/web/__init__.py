@@ -1,0 +1,1 @@
+"""REST, OpenAPI and health."""
