@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from service.domain.audit import AuditEvent, Fact
 from service.domain.node import Endpoint, Inventory
@@ -14,6 +14,7 @@ from service.domain.runbook import Runbook
 from service.domain.script import AttemptRef, OutputChunk, Report, ScriptOrder, Stream
 
 T = TypeVar("T")
+Row = TypeVar("Row")
 
 
 class Clock(Protocol):
@@ -106,7 +107,7 @@ class AuditFilter:
 
 
 @dataclass(frozen=True)
-class Page[Row]:
+class Page(Generic[Row]):
     """Some rows and the key of the next ones, None at the end."""
 
     items: tuple[Row, ...]

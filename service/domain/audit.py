@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from service.domain.script import sha256
 
@@ -18,14 +19,14 @@ class Fact:
     #: A verb and an object, such as `gate.approved` or `attempt.intended`.
     action: str
     #: What it was done to: `gate/ID`, `node/NAME`.
-    object: str
+    about: str
     #: The person, or `unstick` where the service acts by itself.
     person: str
     on_behalf_of: str = ""
     run_id: str = ""
     node: str = ""
     step: str = ""
-    body: Mapping[str, object] = field(default_factory=dict)
+    body: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class ChainFault:
     reason: str
 
 
-def canonical(body: Mapping[str, object]) -> str:
+def canonical(body: Mapping[str, Any]) -> str:
     """Return a body as JSON that is the same for the same content."""
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -89,7 +90,7 @@ def _event_hash(fact: Fact, *, seq: int, at: datetime, body_sha256: str, previou
         seq,
         at.astimezone(UTC).isoformat(timespec="microseconds"),
         fact.action,
-        fact.object,
+        fact.about,
         fact.person,
         fact.on_behalf_of,
         fact.run_id,
