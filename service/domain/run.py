@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from service.domain.runbook import ApprovalKind, ParamValue
 from service.domain.script import NotStarted, ScriptKind
@@ -195,6 +196,10 @@ class NodeRun:
     verdict: Verdict | None = None
     #: One sentence: why it waits, or how it ended.
     reason: str = ""
+    #: Attributes of the node as they were when the run was requested, `name` and `pools` too.
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    #: The pool by which a percentage of nodes is counted; None: the whole inventory.
+    pool: str | None = None
     #: When it is due; None: it waits for a decision or for capacity.
     wake_at: datetime | None = None
     owner: str | None = None
@@ -235,6 +240,10 @@ class Attempt:
     wchan: str | None = None
     #: When the node was last asked, in vain or not, how the attempt stands.
     asked_at: datetime | None = None
+    #: When the node last said anything about it.
+    answered_at: datetime | None = None
+    #: Whether the watchdog or a stop ended it, proven dead.
+    ended_by_us: bool = False
     started_at: datetime | None = None
     finished_at: datetime | None = None
     stdout_bytes: int = 0
@@ -319,24 +328,11 @@ class History:
     resolutions: tuple[Resolution, ...] = ()
 
 
-#: A script whose link was lost is asked about for this long before it counts as unknown.
+#: How long nobody hears of an acting script before its outcome counts as unknown.
 UNSETTLED_AFTER = timedelta(minutes=15)
+#: The same for scripts that only read: then the look has failed.
+UNSEEN_AFTER = timedelta(seconds=30)
 #: How often a step is looked at again because its run was not started.
 FRESH_LOOKS = 2
-
-Facts = Mapping[str, object]
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """What `next_action` needs beside the history: the runbook's part and its surroundings."""
-
-    plan_digest: str
-    dry_run: bool
-    waived: tuple[str, ...]
-    from_step: str | None
-    approval_expires: timedelta
-    params: Mapping[str, ParamValue]
-    #: Attributes of the node, `name` and `pools` among them.
-    node: Mapping[str, object] = field(default_factory=dict)
-    trigger: Mapping[str, object] = field(default_factory=dict)
+#: How long a run waits for a node that another unstick holds.
+HELD_FOR = timedelta(hours=1)
