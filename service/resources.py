@@ -1,4 +1,4 @@
-"""Where the files that ship with the product lie: inside the wheel when installed, at the top of a checkout otherwise."""
+"""Where the shipped files lie: inside the package when installed from a wheel, at the top of a checkout otherwise."""
 
 from pathlib import Path
 

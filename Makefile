@@ -1,0 +1,77 @@
+# `make` alone lists the targets. Set-up needs git, make, python3-venv and Python 3.11 or later, and nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+# `make test TESTS=tests/unit` or `make proof ONLY="-k reboot"` runs a part.
+TESTS ?= tests
+ONLY ?=
+COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-annotate --no-header \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
+
+export PYTHONDONTWRITEBYTECODE := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo dev check test proof bench lock structure wheel clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv from the lock (hashes checked) and put unstick into it
+
+$(READY): requirements-dev.lock pyproject.toml setup.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "unstick needs Python 3.11 or later; try: make setup PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "Python cannot make a venv; try: apt-get install python3-venv" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup ## watch the service cure a really stuck FUSE connection (YES=1 asks nothing, KEEP=1 leaves it up)
+	$(BIN)/unstick demo
+
+dev: setup ## serve on loopback with a one-time token
+	$(BIN)/unstick serve --dev
+
+check: setup ## what must be green before each commit, in under a minute
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/python tools/sizes.py
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/structure.py --check
+	$(BIN)/unstick lint runbooks/*.yaml
+	$(PYTEST) tests/unit tests/runbooks
+
+test: setup ## every behaviour at the smallest count that can fail (as root, installs the Debian packages it needs)
+	.ci/apt
+	$(PYTEST) -m "not proof" $(TESTS)
+
+proof: setup ## the large counts, and docs/proof.md (hours; ONLY="-k name" runs some)
+	.ci/apt
+	$(BIN)/python tools/proof.py $(ONLY)
+
+bench: setup ## speed, as ratios against raw paramiko and Ansible
+	.ci/apt
+	$(BIN)/python -m bench
+
+lock: setup ## write the lock files anew from pyproject.toml (UPGRADE=1 takes newer versions)
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra postgres --output-file requirements.lock pyproject.toml
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra postgres --extra dev --all-build-deps -c requirements.lock \
+		--output-file requirements-dev.lock pyproject.toml
+	$(COMPILE) --only-build-deps --all-build-deps -c requirements-dev.lock \
+		--output-file requirements-build.lock pyproject.toml
+
+structure: setup ## draw the imports into docs/structure.md
+	$(BIN)/python tools/structure.py
+
+wheel: setup ## build dist/unstick-*.whl
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+clean: ## remove what was built, the lab's leftovers included
+	-test ! -x $(BIN)/python || $(BIN)/python -m lab.nodes down
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .hypothesis .import_linter_cache
