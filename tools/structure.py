@@ -1,6 +1,7 @@
 """Draw the imports of `service` into docs/structure.md, and fail when an arrow points up or the file is out of date."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import grimp
@@ -39,17 +40,16 @@ def arrows(graph: grimp.ImportGraph) -> dict[tuple[str, str], int]:
     return {pair: len(modules) for pair, modules in sorted(found.items())}
 
 
-def faults(graph: grimp.ImportGraph) -> list[str]:
+def faults_of(found: Mapping[tuple[str, str], int]) -> list[str]:
     """Return one sentence for each arrow that points up or aside, and for each room that has no place."""
     height = {room: row for row, rooms in enumerate(LAYERS) for room in rooms}
-    rooms = {room_of(module) for module in graph.modules if module.startswith("service.")}
-    lost = [f"service.{room} has no place in tools/structure.py" for room in sorted(rooms - set(height))]
+    lost = sorted({room for pair in found for room in pair} - set(height))
     wrong = [
         f"service.{upper} imports service.{lower}: an arrow points up or aside"
-        for upper, lower in arrows(graph)
+        for upper, lower in found
         if upper in height and lower in height and height[upper] >= height[lower] and height[upper] > 0
     ]
-    return lost + wrong
+    return [f"service.{room} has no place in tools/structure.py" for room in lost] + wrong
 
 
 def page(graph: grimp.ImportGraph) -> str:
@@ -72,7 +72,7 @@ def page(graph: grimp.ImportGraph) -> str:
 def main(arguments: list[str]) -> int:
     """Write the page, or with --check only compare; return 1 on a fault."""
     graph = grimp.build_graph("service", include_external_packages=True, cache_dir=None)
-    found = faults(graph)
+    found = faults_of(arrows(graph))
     text = page(graph)
     if "--check" not in arguments:
         PAGE.write_text(text, encoding="utf-8")
