@@ -1,0 +1,1 @@
+"""The test lab: real FUSE connections, booted nodes, sshd and PostgreSQL for tests that must not trust a stand-in."""
