@@ -1,0 +1,105 @@
+"""What one step is judged by: its own part of the history, sorted into rounds."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from service.domain.action import GiveUp, Settle, Stop, WaitUntil
+from service.domain.run import (
+    UNSEEN_AFTER,
+    UNSETTLED_AFTER,
+    Attempt,
+    AttemptState,
+    Gate,
+    History,
+    NodeRunState,
+    Resolution,
+    ResolveAs,
+    Run,
+)
+from service.domain.runbook import Step
+from service.domain.script import ScriptKind
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One step, what was recorded of it, and the moment."""
+
+    step: Step
+    run: Run
+    history: History
+    now: datetime
+    #: Whether a person wants the node run to end; never true for an always step.
+    cancelled: bool
+    #: What an always step has to restore: the targets that the step it undoes was given.
+    undone_targets: tuple[str, ...] = ()
+
+    def attempts(self, round: int, kind: ScriptKind) -> tuple[Attempt, ...]:
+        """Return the attempts of one script in one round, in order."""
+        step = self.step.id
+        return tuple(a for a in self.history.attempts if (a.step, a.round, a.kind) == (step, round, kind))
+
+    def last(self, round: int, kind: ScriptKind) -> Attempt | None:
+        """Return the last attempt of one script in one round."""
+        found = self.attempts(round, kind)
+        return found[-1] if found else None
+
+    def gate(self, round: int) -> Gate | None:
+        """Return the gate of one round."""
+        for gate in self.history.gates:
+            if (gate.step, gate.round) == (self.step.id, round):
+                return gate
+        return None
+
+    def rounds(self) -> int:
+        """Return the number of the last round, at least 1."""
+        return max((a.round for a in self.history.attempts if a.step == self.step.id), default=1)
+
+    def resolved(self, round: int, resolve_as: ResolveAs) -> Resolution | None:
+        """Return the last resolution of that kind that speaks of an attempt of this round."""
+        numbers = {a.number for a in self.history.attempts if (a.step, a.round) == (self.step.id, round)}
+        for resolution in reversed(self.history.resolutions):
+            if resolution.resolve_as is resolve_as and resolution.after_number in numbers:
+                return resolution
+        return None
+
+    def last_boot(self) -> str | None:
+        """Return the boot that the last answer of the node came from."""
+        for attempt in reversed(self.history.attempts):
+            if attempt.boot_id is not None and attempt.answered_at is not None:
+                return attempt.boot_id
+        return self.history.node_run.first_boot_id
+
+    def open_attempt(self) -> Attempt | None:
+        """Return the attempt of this step that the node must still be asked about."""
+        for attempt in self.history.attempts:
+            if attempt.step == self.step.id and attempt.state.open:
+                return attempt
+        return None
+
+
+def ask_about(scene: Scene, attempt: Attempt) -> Settle | Stop | GiveUp | WaitUntil:
+    """Return how to go on with an attempt whose end is not known."""
+    heard = attempt.answered_at or attempt.intended_at
+    patience = UNSETTLED_AFTER if attempt.acting else UNSEEN_AFTER
+    asked_in_vain = attempt.asked_at is not None and attempt.asked_at > heard
+    if asked_in_vain and scene.now - heard >= patience:
+        return GiveUp(attempt.id)
+    if attempt.asked_at is not None and asked_in_vain:
+        silence = attempt.asked_at - heard
+        pause = min(timedelta(seconds=30), max(timedelta(seconds=2), silence / 2))
+        if scene.now < attempt.asked_at + pause:
+            return WaitUntil(attempt.asked_at + pause, NodeRunState.RUNNING, _silent(attempt))
+    return Stop(attempt.id) if scene.cancelled else Settle(attempt.id)
+
+
+def settle_again(scene: Scene, round: int, *, attempt: Attempt) -> Settle | None:
+    """Return the asking that a person wanted of an attempt without a known outcome, once."""
+    resolution = scene.resolved(round, ResolveAs.SETTLE_AGAIN)
+    if resolution is None or (attempt.asked_at is not None and attempt.asked_at >= resolution.at):
+        return None
+    unknown = (AttemptState.UNKNOWN, AttemptState.UNKILLABLE)
+    return Settle(attempt.id) if attempt.state in unknown else None
+
+
+def _silent(attempt: Attempt) -> str:
+    return f"The node does not answer; the {attempt.kind} of step {attempt.step} may have run. It is asked again."
