@@ -1,7 +1,7 @@
 """Run the tests marked `proof` and write what they showed into docs/proof.md.
 
-A test names its proof with `record_property("proof", "...")` and its count with `record_property("count", 1000)`; without
-them its own name and 1 stand in the table. Rows of proofs that did not run this time are kept, each with its own date.
+A test names its proof with `record_property("proof", "...")` and its count with `record_property("count", 1000)`;
+without them its own name and 1 stand in the table. Rows of proofs that did not run are kept, each with its own date.
 """
 
 import os
@@ -18,8 +18,8 @@ from xml.etree import ElementTree
 PAGE = Path("docs/proof.md")
 HEAD = """# Proof
 
-The counts that an ordinary run does not repeat. Written by `make proof`; each row tells when it was last run and by which
-command. A test that was skipped has proven nothing and says so.
+The counts that an ordinary run does not repeat. Written by `make proof`; each row tells when it was last run and by
+which command. A test that was skipped has proven nothing and says so.
 
 | proof | count | result | date (UTC) | kernel | command |
 |---|---|---|---|---|---|
