@@ -35,7 +35,7 @@ class PublicKey:
 def parse_public_key(text: str) -> PublicKey:
     """Read `ssh-ed25519 AAAA... [comment]`; InvalidInput names what is wrong with it."""
     words = text.split()
-    if len(words) < 2:  # noqa: PLR2004
+    if len(words) < 2:
         raise InvalidInput("A public key is a type and base64, such as `ssh-ed25519 AAAA...`.")
     kind, encoded = words[:2]
     if kind not in KEY_TYPES:

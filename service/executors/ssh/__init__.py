@@ -1,0 +1,1 @@
+"""Scripts over SSH: keys, host keys, connections, and the executor."""
