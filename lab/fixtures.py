@@ -6,6 +6,7 @@ import pytest
 
 from lab import leftovers
 from lab.needs import need_fuse
+from lab.postgres import Postgres
 from lab.private import PrivateMounts
 from lab.stuck import StuckConnection
 
@@ -23,6 +24,13 @@ def stuck_fuse_private(private_mounts: PrivateMounts) -> Iterator[StuckConnectio
     """Give the incident in a private mount namespace; enter it with `.place.enter_prefix`."""
     with StuckConnection(private_mounts) as stuck:
         yield stuck
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Postgres]:
+    """Give a PostgreSQL server of this test process's own; ask it for a fresh database per test."""
+    with Postgres() as server:
+        yield server
 
 
 def pytest_sessionfinish() -> None:

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ class Record:
     name: str
     owner: Process | None
     namespace_holders: list[Process] = field(default_factory=list)
+    databases: list[Process] = field(default_factory=list)  # asked by SIGQUIT first, so that they free shared memory
     processes: list[Process] = field(default_factory=list)
     cgroups: list[str] = field(default_factory=list)
     mounts: list[str] = field(default_factory=list)
@@ -60,14 +62,16 @@ class Record:
         """Abort, kill, unmount and remove all that is written here; the record goes last."""
         for connection in self.connections:
             abort(connection, anchors=[*self.namespace_holders, *self.processes])
+        for database in self.databases:
+            database.send(signal.SIGQUIT)
+        self._await_end(self.databases)
         for holder in self.namespace_holders:
             wait_until(partial(no_companions, holder), f"all in the mount namespace of {holder.pid} end")
         for process in [*self.processes, *self.namespace_holders]:
             process.send()
         for cgroup in self.cgroups:
             empty(Path(cgroup))
-        everything = [*self.processes, *self.namespace_holders]
-        wait_until(lambda: not any(p.alive() for p in everything), f"the processes of {self.name} end")
+        self._await_end([*self.processes, *self.namespace_holders])
         for mountpoint in reversed(self.mounts):
             subprocess.run(["umount", "-l", mountpoint], capture_output=True, check=False)
         for namespace in self.network_namespaces:
@@ -76,12 +80,16 @@ class Record:
             remove(Path(folder))
         self.path.unlink(missing_ok=True)
 
+    def _await_end(self, processes: list[Process]) -> None:
+        wait_until(lambda: not any(p.alive() for p in processes), f"the processes of {self.name} end")
+
 
 def load(path: Path) -> Record:
     """Read a record back; FileNotFoundError if it was undone meanwhile."""
     facts = json.loads(path.read_text())
     facts["owner"] = Process(**facts["owner"]) if facts["owner"] else None
     facts["namespace_holders"] = [Process(**each) for each in facts["namespace_holders"]]
+    facts["databases"] = [Process(**each) for each in facts["databases"]]
     facts["processes"] = [Process(**each) for each in facts["processes"]]
     facts["connections"] = [Connection(**each) for each in facts["connections"]]
     return Record(**facts)
