@@ -146,6 +146,18 @@ class TriggerKind(StrEnum):
 
 
 @dataclass(frozen=True)
+class StepResult:
+    """What became of one step, as far as it went."""
+
+    step: str
+    #: None: not reached, or under way.
+    outcome: StepOutcome | None
+    reason: str = ""
+    verdict: Verdict | None = None
+    well_now: WellNow | None = None
+
+
+@dataclass(frozen=True)
 class Trigger:
     """Why there is a run."""
 
@@ -207,6 +219,8 @@ class NodeRun:
     first_boot_id: str | None = None
     cancel_requested_by: str | None = None
     cancel_reason: str = ""
+    #: What became of each step, as of the last time it was judged.
+    results: tuple[StepResult, ...] = ()
     started_at: datetime | None = None
     ended_at: datetime | None = None
 
@@ -304,18 +318,6 @@ class Hold:
     def active(self, now: datetime) -> bool:
         """Whether it still holds at this moment."""
         return self.until is None or now < self.until
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """What became of one step, as far as it went."""
-
-    step: str
-    #: None: not reached, or under way.
-    outcome: StepOutcome | None
-    reason: str = ""
-    verdict: Verdict | None = None
-    well_now: WellNow | None = None
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,8 @@ class ScriptOrder:
     boot_id: str | None = None
     #: `$UNSTICK_BOOT_ID`: the boot that the first look of this node run saw.
     first_boot_id: str | None = None
+    #: Whether it belongs to a dry run: an acting order then never leaves.
+    dry_run: bool = False
     #: Whether an earlier order of this attempt may have arrived. On another boot the node then
     #: answers `rebooted` and not `not_started`: it cannot know what ran before.
     resend: bool = False
