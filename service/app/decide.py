@@ -1,0 +1,89 @@
+"""Answer a gate: one decision, by somebody who may, on exactly what was shown."""
+
+from dataclasses import dataclass, replace
+
+from service.app.ports import Transaction
+from service.app.service import Service
+from service.domain.audit import Fact
+from service.domain.errors import Conflict, Forbidden, InvalidInput
+from service.domain.person import Person, Role
+from service.domain.run import Gate, GateState, Run
+from service.domain.runbook import ApprovalKind
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A person's answer to one gate."""
+
+    gate_id: str
+    #: The gate digest that the person saw.
+    digest: str
+    approve: bool
+    reason: str = ""
+
+
+def decide(service: Service, decision: Decision, *, person: Person) -> Gate:
+    """Write down an answer and let the node run go on.
+
+    Raises Forbidden for who may not answer, Conflict when the gate is no longer open, has expired
+    or shows something else than the digest says, NotFound.
+    """
+
+    def record(transaction: Transaction) -> Gate:
+        gate = transaction.gate(decision.gate_id)
+        run = transaction.run(gate.run_id)
+        check_may_answer(gate, run, person=person)
+        _check_open(gate, service=service)
+        if decision.digest != gate.digest:
+            raise Conflict(
+                "The digest is not that of this gate: what you saw is not what would run.",
+                f"Look at the gate again; its digest is {gate.digest}.",
+            )
+        if not decision.approve and not decision.reason.strip():
+            raise InvalidInput("A denial needs a reason.", "Say why, for the next person who looks.")
+        return _answer(transaction, gate, decision=decision, person=person, service=service)
+
+    gate = service.store.write(record)
+    service.wake_engine()
+    return gate
+
+
+def check_may_answer(gate: Gate, run: Run, *, person: Person) -> None:
+    """Raise Forbidden when this person may not answer this gate."""
+    match gate.kind:
+        case ApprovalKind.CONFIRM:
+            if not person.roles & {Role.OPERATOR, Role.APPROVER}:
+                raise Forbidden(f"{person.name} may not answer gates.", "An operator or an approver may.")
+        case ApprovalKind.SECOND_PERSON | ApprovalKind.NONE:
+            if Role.APPROVER not in person.roles:
+                raise Forbidden(f"{person.name} may not answer this gate.", "It needs an approver.")
+            if person.name in run.requesters:
+                raise Forbidden(
+                    f"{person.name} requested this run and may not answer its gate.",
+                    "A second person must; to withdraw the run, cancel it.",
+                )
+
+
+def _check_open(gate: Gate, *, service: Service) -> None:
+    if gate.state is GateState.OPEN and service.clock.now() < gate.expires_at:
+        return
+    if gate.state in (GateState.OPEN, GateState.EXPIRED):
+        raise Conflict(f"The gate expired at {gate.expires_at:%Y-%m-%d %H:%M:%S} UTC; nothing was run.", "Ask again.")
+    who = f" by {gate.decided_by}" if gate.decided_by else ""
+    raise Conflict(f"The gate is {gate.state}{who}: {gate.reason or 'it is no longer open'}.", "Look at the run.")
+
+
+def _answer(
+    transaction: Transaction, gate: Gate, *, decision: Decision, person: Person, service: Service
+) -> Gate:
+    now = service.clock.now()
+    state = GateState.APPROVED if decision.approve else GateState.DENIED
+    answered = replace(gate, state=state, decided_by=person.name, decided_at=now, reason=decision.reason)
+    transaction.save_gate(answered)
+    body = {"gate": gate.id, "digest": gate.digest, "kind": gate.kind, "reason": decision.reason}
+    fact = Fact(
+        f"gate.{state}", f"gate/{gate.id}", person.name, run_id=gate.run_id, node=gate.node, step=gate.step, body=body
+    )
+    transaction.append(fact)
+    transaction.wake([gate.node_run_id], at=now)
+    return answered

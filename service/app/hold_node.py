@@ -1,0 +1,70 @@
+"""Hold and release a node: a person says hands off, until when and why."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from service.app.ports import Transaction
+from service.app.service import Service
+from service.domain.audit import Fact
+from service.domain.errors import Conflict, InvalidInput, NotFound
+from service.domain.person import Person
+from service.domain.run import Hold, NodeRunState
+
+
+@dataclass(frozen=True)
+class Held:
+    """A hold, and what it has reached."""
+
+    hold: Hold
+    #: Runs on this node that end without doing anything more.
+    stopped_runs: tuple[str, ...]
+    #: Runs that are acting at this moment, or whose outcome is unknown: they go on.
+    running_runs: tuple[str, ...]
+
+
+def hold_node(
+    service: Service, node: str, *, person: Person, reason: str, until: datetime | None = None
+) -> Held:
+    """Put a node on hold; queued and waiting node runs end, a running one goes on and is named.
+
+    Raises NotFound, and InvalidInput without a reason or with an end in the past.
+    """
+    if node not in service.inventory.current().nodes:
+        raise NotFound(f"There is no node {node} in the inventory.", "`unstick nodes` lists the nodes.")
+    if not reason.strip():
+        raise InvalidInput("A hold needs a reason.", "Say why nobody may touch this node.")
+    now = service.clock.now()
+    if until is not None and until <= now:
+        raise InvalidInput("The hold would end in the past.", "Give a later time.")
+
+    def record(transaction: Transaction) -> Held:
+        hold = Hold(node, person.name, reason, now, until)
+        transaction.put_hold(hold)
+        body = {"reason": reason, "until": until.isoformat() if until else None}
+        transaction.append(Fact("node.held", f"node/{node}", person.name, node=node, body=body))
+        on_node = transaction.open_acting(node=node)
+        quiet = [one for one in on_node if one.state in (NodeRunState.QUEUED, NodeRunState.WAITING)]
+        for node_run in quiet:
+            why = f"node {node} is on hold by {person.name}: {reason}"
+            transaction.request_cancel(node_run.id, by=person.name, reason=why)
+        transaction.wake([one.id for one in quiet], at=now)
+        going = tuple(one.run_id for one in on_node if one not in quiet)
+        return Held(hold, tuple(one.run_id for one in quiet), going)
+
+    held = service.store.write(record)
+    service.wake_engine()
+    return held
+
+
+def release_node(service: Service, node: str, *, person: Person, reason: str = "") -> None:
+    """End the hold of a node; Conflict when there is none."""
+
+    def record(transaction: Transaction) -> None:
+        if transaction.hold(node) is None:
+            raise Conflict(f"Node {node} is not on hold.", "There is nothing to release.")
+        transaction.remove_hold(node)
+        body = {"reason": reason}
+        transaction.append(Fact("node.released", f"node/{node}", person.name, node=node, body=body))
+
+    service.store.write(record)
+    service.wake_engine()

@@ -1,0 +1,243 @@
+"""Request a run: a person, an alert or an escalation enters here, and everything after is the same."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from service.app.ports import Reader, RunbookSource, Transaction
+from service.app.service import Service
+from service.domain.audit import Fact
+from service.domain.errors import Conflict, InvalidInput, NotFound
+from service.domain.node import Inventory, Node
+from service.domain.plan import Plan, check_params, make_plan
+from service.domain.run import NodeRun, NodeRunState, Run, Trigger, TriggerKind
+from service.domain.runbook import Runbook
+
+MOST_NODES = 5000
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Which nodes, by what they are."""
+
+    pool: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What somebody wants to have done."""
+
+    runbook: str
+    requested_by: str
+    nodes: tuple[str, ...] = ()
+    selector: Selector | None = None
+    params: Mapping[str, object] = field(default_factory=dict)
+    dry_run: bool = False
+    reason: str = ""
+    idempotency_key: str | None = None
+    #: End a node run that only waits, and take its node.
+    take_over: bool = False
+    waived: tuple[str, ...] = ()
+    trigger: Trigger = Trigger(TriggerKind.PERSON)
+    #: Others who count as requester at a second-person gate.
+    also_requested_by: tuple[str, ...] = ()
+    retry_of: str | None = None
+    from_step: str | None = None
+    escalated_from: str | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A request that was understood, planned, and not yet recorded."""
+
+    run: Run
+    plan: Plan
+    source: RunbookSource
+    node_runs: tuple[NodeRun, ...]
+
+
+def request_run(service: Service, request: RunRequest) -> Run:
+    """Record a run, so that the engine plays it; the same idempotency key gives the same run.
+
+    Raises NotFound, InvalidInput or Conflict, each with the way out.
+    """
+    prepared = prepare(service, request)
+
+    def record(transaction: Transaction) -> Run:
+        earlier = _earlier(transaction, prepared)
+        if earlier is not None:
+            return earlier
+        now = prepared.run.created_at
+        for node in prepared.plan.nodes:
+            _refuse_held(transaction, node, now=now)
+            if request.take_over:
+                _take_over(transaction, node, by=request.requested_by, now=now)
+        add(transaction, prepared)
+        return prepared.run
+
+    run = service.store.write(record)
+    service.wake_engine()
+    return run
+
+
+def prepare(service: Service, request: RunRequest) -> Prepared:
+    """Plan a request without recording anything."""
+    runbook, source = service.runbooks.get(request.runbook)
+    inventory = service.inventory.current()
+    nodes = _nodes(request, inventory)
+    params = check_params(runbook, request.params)
+    _check_steps(runbook, request)
+    plan = make_plan(
+        runbook, nodes, inventory=inventory, params=params, envelope_sha256=service.envelope_sha256
+    )
+    run = _run(service, request, plan=plan)
+    return Prepared(run, plan, source, _node_runs(service, run, runbook=runbook, nodes=nodes, request=request))
+
+
+def add(transaction: Transaction, prepared: Prepared) -> None:
+    """Add a prepared run and its fact."""
+    run = prepared.run
+    transaction.add_run(run, source=prepared.source, plan=prepared.plan, node_runs=prepared.node_runs)
+    body = {
+        "runbook": run.runbook,
+        "file_sha256": prepared.plan.runbook.file_sha256,
+        "revision": prepared.source.revision,
+        "digest": run.digest,
+        "nodes": list(prepared.plan.nodes),
+        "params": dict(run.params),
+        "dry_run": run.dry_run,
+        "reason": run.reason,
+        "trigger": {"kind": run.trigger.kind, "name": run.trigger.name},
+        "requesters": list(run.requesters),
+        "waived": list(run.waived),
+        "retry_of": run.retry_of,
+        "escalated_from": run.escalated_from,
+        "from_step": run.from_step,
+    }
+    transaction.append(Fact("run.requested", f"run/{run.id}", run.requested_by, run_id=run.id, body=body))
+
+
+def _nodes(request: RunRequest, inventory: Inventory) -> tuple[Node, ...]:
+    if request.selector is not None and request.nodes:
+        raise InvalidInput("Both nodes and a selector were given.", "Give one of them.")
+    names = _selected(request.selector, inventory) if request.selector is not None else request.nodes
+    if not names:
+        raise InvalidInput("No node was named.", "Give at least one node, or a selector that finds one.")
+    if len(names) > MOST_NODES:
+        raise InvalidInput(f"{len(names)} nodes were asked for.", f"One run takes at most {MOST_NODES}.")
+    if len(set(names)) != len(names):
+        raise InvalidInput("A node was named twice.", "Name each node once.")
+    unknown = [name for name in names if name not in inventory.nodes]
+    if unknown:
+        raise NotFound(f"There is no node {unknown[0]} in the inventory.", "`unstick nodes` lists the nodes.")
+    return tuple(inventory.nodes[name] for name in names)
+
+
+def _selected(selector: Selector, inventory: Inventory) -> tuple[str, ...]:
+    return tuple(
+        sorted(
+            node.name
+            for node in inventory.nodes.values()
+            if (selector.pool is None or selector.pool in node.pools)
+            and all(node.attributes.get(name) == value for name, value in selector.attributes.items())
+        )
+    )
+
+
+def _check_steps(runbook: Runbook, request: RunRequest) -> None:
+    ids = {step.id: step for step in runbook.steps}
+    for name in request.waived:
+        if name not in ids:
+            raise InvalidInput(f"{runbook.name} has no step {name} to waive.")
+        if not ids[name].waivable:
+            raise Conflict(f"The gate of step {name} can never be waived.", "A person must answer it.")
+    if request.from_step is not None and request.from_step not in ids:
+        raise InvalidInput(f"{runbook.name} has no step {request.from_step}.", f"Its steps: {', '.join(ids)}.")
+
+
+def _run(service: Service, request: RunRequest, *, plan: Plan) -> Run:
+    requesters = tuple(sorted({request.requested_by, *request.also_requested_by}))
+    return Run(
+        id=service.clock.new_id(),
+        runbook=plan.runbook.name,
+        digest=plan.digest,
+        dry_run=request.dry_run,
+        requested_by=request.requested_by,
+        requesters=requesters,
+        trigger=request.trigger,
+        params=plan.params,
+        created_at=service.clock.now(),
+        reason=request.reason,
+        waived=request.waived,
+        retry_of=request.retry_of,
+        escalated_from=request.escalated_from,
+        from_step=request.from_step,
+        idempotency_key=request.idempotency_key,
+    )
+
+
+def _node_runs(
+    service: Service, run: Run, *, runbook: Runbook, nodes: Sequence[Node], request: RunRequest
+) -> tuple[NodeRun, ...]:
+    pool = request.selector.pool if request.selector is not None else None
+    inventory = service.inventory.current()
+    return tuple(
+        NodeRun(
+            id=service.clock.new_id(),
+            run_id=run.id,
+            node=node.name,
+            state=NodeRunState.QUEUED,
+            position=position,
+            dry_run=run.dry_run,
+            acts=runbook.acts and not run.dry_run,
+            runbook=runbook.name,
+            created_at=run.created_at,
+            attributes={**node.attributes, "name": node.name, "pools": list(node.pools)},
+            pool=pool or smallest_pool(node, inventory),
+            wake_at=run.created_at,
+        )
+        for position, node in enumerate(nodes)
+    )
+
+
+def smallest_pool(node: Node, inventory: Inventory) -> str | None:
+    """Return the node's pool with the fewest nodes, by which percentages are counted."""
+    return min(node.pools, key=lambda pool: (inventory.pool_size(pool), pool), default=None)
+
+
+def _earlier(reader: Reader, prepared: Prepared) -> Run | None:
+    run = prepared.run
+    if run.idempotency_key is None:
+        return None
+    earlier = reader.run_by_key(run.requested_by, run.idempotency_key)
+    if earlier is None:
+        return None
+    if replace(earlier, id=run.id, created_at=run.created_at) != run:
+        raise Conflict(
+            f"The idempotency key was used for another request, run {earlier.id}.", "Use a new key."
+        )
+    return earlier
+
+
+def _refuse_held(reader: Reader, node: str, *, now: datetime) -> None:
+    hold = reader.hold(node)
+    if hold is not None and hold.active(now):
+        raise Conflict(
+            f"Node {node} is on hold by {hold.by}: {hold.reason}", f"`unstick release {node}` ends the hold."
+        )
+
+
+def _take_over(transaction: Transaction, node: str, *, by: str, now: datetime) -> None:
+    holder = transaction.holder(node)
+    if holder is None:
+        return
+    if holder.state is not NodeRunState.WAITING:
+        raise Conflict(
+            f"Run {holder.run_id} has node {node} and is {holder.state}.",
+            "Only a run that waits can be taken over; cancel or resolve it first.",
+        )
+    transaction.request_cancel(holder.id, by=by, reason=f"taken over by {by}")
+    transaction.wake([holder.id], at=now)
+    fact = Fact("node_run.taken_over", f"node_run/{holder.id}", by, run_id=holder.run_id, node=node)
+    transaction.append(fact)

@@ -1,0 +1,60 @@
+"""API tokens: made on the host, shown once, stored as a digest."""
+
+import secrets
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from service.app.ports import Transaction
+from service.app.service import Service
+from service.domain.audit import Fact
+from service.domain.errors import InvalidInput, NotFound, Unauthenticated
+from service.domain.person import Person, Role, Token
+from service.domain.script import sha256
+
+#: A recognisable beginning, so that a token in a log or a repository is found by scanners.
+PREFIX = "unstick_"
+
+
+def create_token(
+    service: Service, name: str, *, roles: frozenset[Role], person: str, by: str, expires: datetime | None = None
+) -> str:
+    """Add a token and return it; it cannot be read again. Conflict when the name is taken."""
+    if not roles:
+        raise InvalidInput("A token needs a role.", f"The roles are: {', '.join(Role)}.")
+    if not name.strip() or not person.strip():
+        raise InvalidInput("A token needs a name and a person.", "Give --name.")
+    text = PREFIX + secrets.token_urlsafe(32)
+    now = service.clock.now()
+    token = Token(service.clock.new_id(), name, person, roles, sha256(text), now, expires)
+
+    def record(transaction: Transaction) -> None:
+        transaction.add_token(token)
+        body = {"name": name, "person": person, "roles": sorted(roles)}
+        transaction.append(Fact("token.created", f"token/{token.id}", by, on_behalf_of=person, body=body))
+
+    service.store.write(record)
+    return text
+
+
+def revoke_token(service: Service, token_id: str, *, by: str) -> None:
+    """Make a token useless from now on; NotFound."""
+
+    def record(transaction: Transaction) -> None:
+        found = [token for token in transaction.tokens() if token_id in (token.id, token.name)]
+        if not found:
+            raise NotFound(f"There is no token {token_id}.", "`unstick token list` lists them.")
+        transaction.save_token(replace(found[0], revoked_at=service.clock.now()))
+        transaction.append(Fact("token.revoked", f"token/{found[0].id}", by, body={"name": found[0].name}))
+
+    service.store.write(record)
+
+
+def authenticate(service: Service, text: str) -> Person:
+    """Return the person of a token; Unauthenticated, with one answer for every cause."""
+    token = service.store.read(lambda reader: reader.token_by_sha256(sha256(text)))
+    now = service.clock.now()
+    if token is None or not token.valid(now):
+        raise Unauthenticated("The token is not valid.", "Ask for a new one: `unstick token create`.")
+    if token.last_used_at is None or now - token.last_used_at > timedelta(minutes=1):
+        service.store.write(lambda transaction: transaction.save_token(replace(token, last_used_at=now)))
+    return Person(token.person, token.roles)
