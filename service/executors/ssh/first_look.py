@@ -1,0 +1,126 @@
+"""The first look of a connection: as whom we are in, and whether we may be."""
+
+import re
+from dataclasses import dataclass
+from typing import assert_never
+
+from service.domain.node import Become, Endpoint, Login
+from service.domain.script import NotStarted
+from service.executors.not_sent import NotSent
+from service.executors.ssh.link import BROKEN, Link, unreachable
+
+#: Users below are the system's own; logind spares their IPC (logind.conf(5), RemoveIPC).
+_FIRST_NORMAL_UID = 1000
+_MOST_BYTES = 65536
+
+# Constant: nothing of an order is in it. Its answer is found by its own words, since start-up files of the
+# login shell may write before and after.
+_LOOK = (
+    "exec sh -c '"
+    "u=$(id -un); l=no; b=no; s=no; "
+    '[ -e "/var/lib/systemd/linger/$u" ] && l=yes; '
+    "command -v bash >/dev/null 2>&1 && b=yes; "
+    "%s"
+    'echo "unstick-first-look uid=$(id -u) linger=$l bash=$b sudo=$s user=$u"'
+    "' </dev/null"
+)
+_SUDO = "sudo -n sh -c : >/dev/null 2>&1 && s=yes; "
+_ANSWER = re.compile(rb"unstick-first-look uid=(\d+) linger=(yes|no) bash=(yes|no) sudo=(yes|no) user=(\S+)")
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """What a connection finds on the other side."""
+
+    uid: int
+    user: str
+    lingering: bool
+    bash: bool
+    sudo: bool
+
+
+def look(link: Link) -> FirstLook:
+    """Ask who we are there; NotSent when no answer comes."""
+    endpoint, within = link.endpoint, link.patience.look
+    command = _LOOK % (_SUDO if endpoint.become is Become.SUDO else "")
+    try:
+        with link.cut_after(within):
+            said = _run(link, command)
+    except BROKEN as error:
+        if endpoint.become is Become.SUDO:
+            raise _sudo_refused(endpoint) from error
+        raise unreachable(endpoint, f"no answer from the login shell within {within:.0f} s") from error
+    answer = _ANSWER.search(said)
+    if answer is None:
+        heard = said.decode("utf-8", "backslashreplace").strip()[:200]
+        raise NotSent(
+            NotStarted.LOGIN,
+            f"{endpoint.user} has no usable login shell on {endpoint.name}: it answered {heard!r}.",
+            "Give it `/bin/sh` or `/bin/bash`, without a forced command.",
+        )
+    uid, linger, bash, sudo, user = (part.decode("utf-8", "backslashreplace") for part in answer.groups())
+    return FirstLook(int(uid), user, linger == "yes", bash == "yes", sudo == "yes")
+
+
+def judge(seen: FirstLook, endpoint: Endpoint) -> None:
+    """Return when scripts may be sent as this user; else NotSent.
+
+    Closing the last session of a normal user lets logind remove that user's shared memory and semaphores
+    (RemoveIPC): the check itself would then break what runs on the node.
+    """
+    _judge_user(seen, endpoint)
+    if endpoint.become is Become.SUDO and seen.uid != 0 and not seen.sudo:
+        raise _sudo_refused(endpoint)
+    if not seen.bash:
+        raise NotSent(
+            NotStarted.NO_BASH,
+            f"There is no bash on {endpoint.name} in the PATH of {seen.user}.",
+            "Install it: `apt-get install bash`.",
+        )
+
+
+def _judge_user(seen: FirstLook, endpoint: Endpoint) -> None:
+    match endpoint.login:
+        case Login.ROOT:
+            allowed, rule = seen.uid == 0, "`login: root` wants uid 0"
+        case Login.SYSTEM:
+            allowed, rule = (
+                0 < seen.uid < _FIRST_NORMAL_UID,
+                f"`login: system` wants a uid from 1 to {_FIRST_NORMAL_UID - 1}",
+            )
+        case Login.LINGERING:
+            allowed, rule = seen.lingering, f"`login: lingering` wants /var/lib/systemd/linger/{seen.user}"
+        case _:
+            assert_never(endpoint.login)
+    if not allowed:
+        raise NotSent(
+            NotStarted.LOGIN,
+            f"{seen.user} (uid {seen.uid}) may not be used on {endpoint.name}: {rule}, because closing the "
+            "last session of any other user fires RemoveIPC, which deletes the shared memory and semaphores it has.",
+            "Log in as root; or as a system user, with `login: system`; or run "
+            f"`loginctl enable-linger {seen.user}` there, with `login: lingering`.",
+        )
+
+
+def _sudo_refused(endpoint: Endpoint) -> NotSent:
+    return NotSent(
+        NotStarted.SUDO,
+        f"sudo needs a password or a tty on {endpoint.name} for {endpoint.user}.",
+        f"Give it `{endpoint.user} ALL=(root) NOPASSWD: ALL` without `requiretty` in /etc/sudoers.d/.",
+    )
+
+
+def _run(link: Link, command: str) -> bytes:
+    said = b""
+    channel = link.channel()
+    try:
+        channel.settimeout(link.patience.look)
+        channel.set_combine_stderr(True)
+        channel.exec_command(command)
+        while len(said) < _MOST_BYTES and (more := channel.recv(_MOST_BYTES)):
+            said += more
+    finally:
+        channel.close()
+    if not said and not link.alive():
+        raise EOFError
+    return said

@@ -1,0 +1,223 @@
+"""Connections kept for the next script: one handshake costs as much as ten scripts."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from service.domain.node import Endpoint, View
+from service.domain.script import NotStarted
+from service.executors.not_sent import NotSent
+from service.executors.retry import Retry
+from service.executors.ssh.first_look import judge, look
+from service.executors.ssh.link import Link
+
+
+class Connector(Protocol):
+    """What makes a link that is logged in."""
+
+    def connect(self, endpoint: Endpoint, carrier: Link | None, *, on_close: Callable[[], None]) -> Link:
+        """Return a link; NotSent."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many connections are kept, and for how long."""
+
+    #: Above this, idle ones are closed, the longest unused first. Two hundred idle ones cost 5 % of a core:
+    #: each thread of paramiko wakes ten times a second.
+    connections: int = 200
+    #: A connection that nobody used for so long is closed.
+    idle_seconds: float = 60.0
+    #: sshd refuses an eleventh session on one connection (sshd_config(5), MaxSessions 10).
+    sessions: int = 8
+    #: Handshakes at the same time through one jump host.
+    handshakes_per_jump: int = 8
+
+
+@dataclass(eq=False)
+class _Slot:
+    link: Link
+    users: int
+    idle_since: float
+
+
+class LinkPool:
+    """Links by endpoint, shared by many threads."""
+
+    def __init__(self, connector: Connector, *, limits: Limits, retry: Retry) -> None:
+        """Take what makes links, how many to keep, and how to try again."""
+        self._connector = connector
+        self._limits = limits
+        self._retry = retry
+        self._changed = threading.Condition()
+        self._slots: dict[Endpoint, list[_Slot]] = {}
+        self._coming: dict[Endpoint, Future[None]] = {}
+        self._turnstiles: dict[Endpoint, threading.Semaphore] = {}
+        self._sweeper: threading.Thread | None = None
+        self._closed = False
+
+    @contextmanager
+    def lease(self, endpoint: Endpoint) -> Iterator[Link]:
+        """Lend a link that was alive a moment ago; NotSent when there can be none."""
+        link = self.take(endpoint)
+        try:
+            yield link
+        finally:
+            self.give(link)
+
+    def take(self, endpoint: Endpoint, *, carries: bool = False) -> Link:
+        """Return a link to use; `carries` when it shall carry another connection, which needs no session."""
+        key = _key(endpoint)
+        while True:
+            with self._changed:
+                slot = self._free_slot(key, carries)
+                if slot is not None:
+                    slot.users += 1
+                    return slot.link
+                coming = self._coming.get(key)
+                mine = coming is None
+                if coming is None:
+                    coming = self._coming[key] = Future()
+            if mine:
+                self._make(key, coming)
+            coming.result()
+
+    def give(self, link: Link) -> None:
+        """Give a link back; a broken one is closed."""
+        with self._changed:
+            slot = self._slot_of(link)
+            if slot is not None:
+                slot.users -= 1
+                slot.idle_since = time.monotonic()
+            dead = self._drop_dead(_key(link.endpoint)) + self._drop_surplus()
+            self._changed.notify_all()
+        _close(dead)
+
+    def close(self) -> None:
+        """Cut every connection and lend no more."""
+        with self._changed:
+            self._closed = True
+            links = [slot.link for slots in self._slots.values() for slot in slots]
+            self._slots.clear()
+            self._changed.notify_all()
+        # Those that ride on others first, so that they can say goodbye.
+        _close(sorted(links, key=lambda link: link.endpoint.jump is None))
+
+    def size(self) -> int:
+        """Return how many connections stand."""
+        with self._changed:
+            return sum(map(len, self._slots.values()))
+
+    def _free_slot(self, key: Endpoint, carries: bool) -> _Slot | None:
+        slots = self._slots.get(key, [])
+        fit = (slot for slot in slots if slot.link.alive() and (carries or slot.users < self._limits.sessions))
+        return next(fit, None)
+
+    def _make(self, key: Endpoint, coming: "Future[None]") -> None:
+        """Make one link; all who wait for the same endpoint share its fate."""
+        failure: NotSent | None = NotSent(NotStarted.UNREACHABLE, f"The way to {key.name} was given up.")
+        try:
+            link = self._retry(lambda: self._connect(key))
+            failure = None if self._keep(key, link) else failure
+        except NotSent as error:
+            failure = error
+        finally:
+            with self._changed:
+                del self._coming[key]
+            if failure is None:
+                coming.set_result(None)
+            else:
+                coming.set_exception(failure)
+
+    def _keep(self, key: Endpoint, link: Link) -> bool:
+        with self._changed:
+            if not self._closed:
+                self._slots.setdefault(key, []).append(_Slot(link, users=0, idle_since=time.monotonic()))
+                if self._sweeper is None:
+                    self._sweeper = threading.Thread(target=self._sweep, name="ssh-pool-sweeper", daemon=True)
+                    self._sweeper.start()
+                return True
+        link.close()
+        return False
+
+    def _connect(self, endpoint: Endpoint) -> Link:
+        if endpoint.jump is None:
+            return self._look_around(self._connector.connect(endpoint, None, on_close=lambda: None))
+        carrier = self.take(endpoint.jump, carries=True)
+        with self._turnstile(endpoint.jump):
+            try:
+                link = self._connector.connect(endpoint, carrier, on_close=lambda: self.give(carrier))
+            except BaseException:
+                self.give(carrier)
+                raise
+            return self._look_around(link)
+
+    def _look_around(self, link: Link) -> Link:
+        try:
+            judge(look(link), link.endpoint)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def _turnstile(self, jump: Endpoint) -> threading.Semaphore:
+        with self._changed:
+            new = threading.Semaphore(self._limits.handshakes_per_jump)
+            return self._turnstiles.setdefault(_key(jump), new)
+
+    def _slot_of(self, link: Link) -> _Slot | None:
+        slots = self._slots.get(_key(link.endpoint), [])
+        return next((slot for slot in slots if slot.link is link), None)
+
+    def _drop_dead(self, key: Endpoint) -> list[Link]:
+        return self._drop(lambda slot: not slot.link.alive(), (key,))
+
+    def _drop_surplus(self) -> list[Link]:
+        surplus = sum(map(len, self._slots.values())) - self._limits.connections
+        idle = [slot for slots in self._slots.values() for slot in slots if not slot.users]
+        doomed = sorted(idle, key=lambda slot: slot.idle_since)[: max(surplus, 0)]
+        return self._drop(lambda slot: slot in doomed, tuple(self._slots))
+
+    def _drop(self, doomed: Callable[[_Slot], bool], keys: tuple[Endpoint, ...]) -> list[Link]:
+        dropped: list[Link] = []
+        for key in keys:
+            slots = self._slots.get(key, [])
+            dropped += [slot.link for slot in slots if doomed(slot)]
+            slots[:] = [slot for slot in slots if not doomed(slot)]
+            if not slots:
+                self._slots.pop(key, None)
+        return dropped
+
+    def _sweep(self) -> None:
+        """Close what nobody used for long; ends with the pool, or when nothing is left to watch."""
+        while True:
+            with self._changed:
+                if self._closed or not self._slots:
+                    self._sweeper = None
+                    return
+                old = self._drop_unused(before=time.monotonic() - self._limits.idle_seconds)
+                if not old:
+                    self._changed.wait(self._next_expiry())
+            _close(old)
+
+    def _drop_unused(self, before: float) -> list[Link]:
+        return self._drop(lambda slot: not slot.users and slot.idle_since <= before, tuple(self._slots))
+
+    def _next_expiry(self) -> float | None:
+        idle = [slot.idle_since for slots in self._slots.values() for slot in slots if not slot.users]
+        return max(0.01, min(idle) + self._limits.idle_seconds - time.monotonic()) if idle else None
+
+
+def _key(endpoint: Endpoint) -> Endpoint:
+    """Return the endpoint without what a connection has nothing to do with."""
+    return replace(endpoint, view=View.MACHINE, path="")
+
+
+def _close(links: Iterable[Link]) -> None:
+    # Never under the lock of the pool: closing joins a thread, and gives back what carried the link.
+    for link in links:
+        link.close()
