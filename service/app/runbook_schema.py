@@ -6,7 +6,7 @@ The JSON Schema for editors is made from them (`runbook_json_schema.py`).
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -16,7 +16,7 @@ from service.domain.runbook import ApprovalKind, Count, OnFailure, ParamType, Wh
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _LONGEST = timedelta(days=7)
 _DURATION = r"^[0-9]{1,6}[smh]$"
-_LIBRARY_FILE = r"^lib/[A-Za-z0-9][A-Za-z0-9._-]*\.sh$"
+LIBRARY_FILE = r"^lib/[A-Za-z0-9][A-Za-z0-9._-]*\.sh$"
 _COUNT = r"^([1-9][0-9]?|100)%$"
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=63)]
@@ -63,7 +63,7 @@ def _prelude(value: object) -> str | tuple[str, ...]:
         return value
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         for item in value:
-            if not re.fullmatch(_LIBRARY_FILE, item):
+            if not re.fullmatch(LIBRARY_FILE, item):
                 raise _refuse(f"names {shown(item)}", "Name files such as lib/fuse.sh, beside the runbooks.")
         return tuple(value)
     raise _refuse(f"is {shown(value)}", "Write shell after `|`, or a list of files such as [lib/fuse.sh].")
@@ -94,7 +94,12 @@ _DURATION_SCHEMA = WithJsonSchema({"type": "string", "pattern": _DURATION, "exam
 _COUNT_SCHEMA = WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": _COUNT}]})
 _VALUE_SCHEMA = WithJsonSchema({"type": ["string", "integer", "boolean"]})
 _PRELUDE_SCHEMA = WithJsonSchema(
-    {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": _LIBRARY_FILE}}]}
+    {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": LIBRARY_FILE}},
+        ]
+    }
 )
 
 Duration = Annotated[timedelta, BeforeValidator(_duration), _DURATION_SCHEMA]
@@ -115,28 +120,34 @@ class ParamEntry(Entry):
 
     type: ParamType = Field(strict=False, description="string, integer or boolean.")
     description: Line = Field(description="What the value does, in one line.")
-    default: Value = Field(None, description="The value when none is given; without it a value must be given.")
-    pattern: str | None = Field(None, max_length=500, description="A string must match this whole regular expression.")
-    max_length: int | None = Field(None, ge=1, le=65_536, description="How many characters a string may have.")
-    choices: list[Value] | None = Field(None, min_length=1, description="The values that are accepted.")
-    min: int | None = Field(None, description="The least integer.")
-    max: int | None = Field(None, description="The greatest integer.")
+    default: Value = Field(default=None, description="The value when none is given; without it a value must be given.")
+    pattern: str | None = Field(
+        default=None, max_length=500, description="A string must match this whole regular expression."
+    )
+    max_length: int | None = Field(default=None, ge=1, le=65_536, description="How many characters a string may have.")
+    choices: list[Value] | None = Field(default=None, min_length=1, description="The values that are accepted.")
+    min: int | None = Field(default=None, description="The least integer.")
+    max: int | None = Field(default=None, description="The greatest integer.")
 
 
 class LimitsEntry(Entry):
     """What bounds the runbook over all of its runs."""
 
-    concurrent_nodes: NodeCount | None = Field(None, description="Nodes at once: a number, or a percentage of the pool.")
-    canary: int = Field(0, ge=0, le=100_000, description="Nodes in a first wave.")
-    max_failures: int = Field(1, ge=1, le=100_000, description="After so many failed nodes the rest is cancelled.")
-    cooldown: Duration = Field(timedelta(0), description="Between two runs that alerts start on one node.")
-    approval_expires: SomeTime = Field(timedelta(hours=1), description="How long a gate waits for an answer.")
+    concurrent_nodes: NodeCount | None = Field(
+        None, description="Nodes at once: a number, or a percentage of the pool."
+    )
+    canary: int = Field(default=0, ge=0, le=100_000, description="Nodes in a first wave.")
+    max_failures: int = Field(
+        default=1, ge=1, le=100_000, description="After so many failed nodes the rest is cancelled."
+    )
+    cooldown: Duration = Field(default=timedelta(0), description="Between two runs that alerts start on one node.")
+    approval_expires: SomeTime = Field(default=timedelta(hours=1), description="How long a gate waits for an answer.")
 
 
 class EscalationEntry(Entry):
     """A runbook to request after a known failure."""
 
-    when: Script | None = Field(None, description="CEL; the first entry that matches wins.")
+    when: Script | None = Field(default=None, description="CEL; the first entry that matches wins.")
     runbook: Name = Field(description="The name of the runbook.")
 
 
@@ -145,7 +156,7 @@ class RetryEntry(Entry):
 
     attempts: int = Field(ge=2, le=20, description="Tries, the first one included.")
     delay: Duration = Field(description="The pause before the second try.")
-    backoff: float = Field(1.0, ge=1, le=10, description="Each further pause is so many times longer.")
+    backoff: float = Field(default=1.0, ge=1, le=10, description="Each further pause is so many times longer.")
 
 
 class StepEntry(Entry):
@@ -153,38 +164,50 @@ class StepEntry(Entry):
 
     id: Name = Field(description="What rules and conditions call the step.")
     title: Line = Field(description="What the step does, in one line.")
-    where: Where = Field(Where.NODE, strict=False, description="node, or controller: the node's control plane.")
-    when: Script | None = Field(None, description="CEL over params, node, trigger and steps; false: the step is skipped.")
-    read_only: bool = Field(False, description="`run` only reads: a dry run executes it.")
-    always: bool = Field(False, description="Plays also after failure, denial, expiry, cancel and a crash.")
-    undoes: Name | None = Field(None, description="With `always`: the earlier step whose act is undone.")
-    reboots: bool = Field(False, description="`run` may reboot the node.")
-    approval: ApprovalKind = Field(ApprovalKind.NONE, strict=False, description="Who must agree before `run`.")
-    waivable: bool = Field(True, description="Whether a reviewed rule may waive the gate.")
-    check: Script | None = Field(None, description="Shell: exit 0 with targets in $UNSTICK_TARGETS, 77: nothing to do.")
-    run: Script | None = Field(None, description="Shell: act on what is approved and still true; 77: none was left.")
-    verify: Script | None = Field(None, description="Shell: exit 0 well, 77 or 1 not well (yet), other: could not look.")
+    where: Where = Field(default=Where.NODE, strict=False, description="node, or controller: the node's control plane.")
+    when: Script | None = Field(
+        None, description="CEL over params, node, trigger and steps; false: the step is skipped."
+    )
+    read_only: bool = Field(default=False, description="`run` only reads: a dry run executes it.")
+    always: bool = Field(default=False, description="Plays also after failure, denial, expiry, cancel and a crash.")
+    undoes: Name | None = Field(default=None, description="With `always`: the earlier step whose act is undone.")
+    reboots: bool = Field(default=False, description="`run` may reboot the node.")
+    approval: ApprovalKind = Field(default=ApprovalKind.NONE, strict=False, description="Who must agree before `run`.")
+    waivable: bool = Field(default=True, description="Whether a reviewed rule may waive the gate.")
+    check: Script | None = Field(
+        default=None, description="Shell: exit 0 with targets in $UNSTICK_TARGETS, 77: nothing to do."
+    )
+    run: Script | None = Field(
+        default=None, description="Shell: act on what is approved and still true; 77: none was left."
+    )
+    verify: Script | None = Field(
+        None, description="Shell: exit 0 well, 77 or 1 not well (yet), other: could not look."
+    )
     timeout: SomeTime = Field(description="The time that each script may take.")
-    within: SomeTime | None = Field(None, description="Ask verify again until then.")
-    retry: RetryEntry | None = Field(None, description="For known failures only.")
-    on_failure: OnFailure = Field(OnFailure.STOP, strict=False, description="stop, or continue with the next step.")
+    within: SomeTime | None = Field(default=None, description="Ask verify again until then.")
+    retry: RetryEntry | None = Field(default=None, description="For known failures only.")
+    on_failure: OnFailure = Field(
+        default=OnFailure.STOP, strict=False, description="stop, or continue with the next step."
+    )
 
 
 class RunbookFile(Entry):
     """A runbook: one cure for one kind of trouble on a node."""
 
-    version: Literal[1] = Field(alias="schema", description="1.")
+    version: int = Field(alias="schema", ge=1, le=1, description="1, the version of this format.")
     name: Name = Field(description="The name of the file, without .yaml.")
     title: Line = Field(description="One line.")
     owner: Line = Field(description="The team that answers for it.")
     description: Script = Field(description="What is wrong on such a node, and what the cure does to it.")
-    prevention: str = Field("", description="What would keep it from coming back; printed in the postmortem.")
-    known_not_to_cure: list[Line] = Field([], description="What people try that does not help.")
-    needs: list[Word] = Field([], description="Node attributes that must exist; scripts see NODE_<ATTRIBUTE>.")
-    params: dict[Word, ParamEntry] = Field({}, description="Values that scripts see as PARAM_<NAME>; no secrets.")
-    limits: LimitsEntry = Field(LimitsEntry(), description="What bounds the runbook over all of its runs.")
-    escalate_to: Annotated[list[EscalationEntry], BeforeValidator(_goals)] = Field(
-        [], description="The runbook to request after a known failure: a name, or a list of {when, runbook}."
+    prevention: str = Field(default="", description="What would keep it from coming back; printed in the postmortem.")
+    known_not_to_cure: list[Line] = Field(default=[], description="What people try that does not help.")
+    needs: list[Word] = Field(default=[], description="Node attributes that must exist; scripts see NODE_<ATTRIBUTE>.")
+    params: dict[Word, ParamEntry] = Field(
+        default={}, description="Values that scripts see as PARAM_<NAME>; no secrets."
     )
-    prelude: Prelude = Field("", description="Shell before every script: text, or a list of files in lib/.")
+    limits: LimitsEntry | None = Field(default=None, description="What bounds the runbook over all of its runs.")
+    escalate_to: Annotated[list[EscalationEntry], BeforeValidator(_goals)] = Field(
+        default=[], description="The runbook to request after a known failure: a name, or a list of {when, runbook}."
+    )
+    prelude: Prelude = Field(default="", description="Shell before every script: text, or a list of files in lib/.")
     steps: list[StepEntry] = Field(min_length=1, max_length=50, description="Played in this order.")

@@ -1,19 +1,32 @@
 """Conditions in CEL, compiled once when a file is loaded.
 
 cel-python compiles an expression in about 330 us and evaluates it in 0.2 to 1.3 ms; unknown
-names are found at evaluation only, so the names are checked here, at load.
+names are found at evaluation only, so names and functions are checked here, at load.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import celpy
 import celpy.celtypes
+from celpy.adapter import json_to_cel
 from celpy.celparser import CELParseError
-from celpy.evaluation import CELEvalError
+from celpy.evaluation import CELEvalError, base_functions
 
 from service.domain.errors import InvalidInput
+
+MAX_LENGTH = 1000
+MAX_PARENTHESES = 30
+
+# The macros of CEL that give a name of their own to each element of a list.
+_MACROS = frozenset({"all", "exists", "exists_one", "map", "filter", "reduce", "min"})
+_FUNCTIONS = frozenset(name for name in base_functions if "_" not in name or name == "null_type") | {"has", "dyn"}
+# The names of types, as in `type(x) == int`.
+_TYPES = frozenset(
+    {"bool", "bytes", "double", "duration", "int", "list", "map", "null_type", "string", "timestamp", "uint"}
+)
 
 
 @dataclass(frozen=True)
@@ -22,6 +35,9 @@ class Condition:
 
     text: str
     program: Any = field(compare=False, repr=False, hash=False)
+    #: Each name that is used with the first field asked of it, such as ("steps", "drain");
+    #: the field is None where the whole value is used, or a field that only evaluation knows.
+    references: frozenset[tuple[str, str | None]] = field(default=frozenset(), compare=False, repr=False)
 
     def holds(self, facts: Mapping[str, object]) -> bool:
         """Return whether the expression is true of these facts (JSON-like values by name).
@@ -29,28 +45,130 @@ class Condition:
         Raises InvalidInput when it cannot be evaluated, or is not a truth value.
         """
         try:
-            activation = {name: celpy.json_to_cel(_json(value)) for name, value in facts.items()}
+            activation = {name: json_to_cel(_json(value)) for name, value in facts.items()}
             result = self.program.evaluate(activation)
-        except (CELEvalError, TypeError, ValueError, KeyError) as error:
-            raise InvalidInput(f"The condition `{self.text}` cannot be evaluated: {error}.") from error
+        except (CELEvalError, TypeError, ValueError, KeyError, RecursionError) as error:
+            raise InvalidInput(f"The condition `{self.text}` cannot be evaluated: {_plain(error)}.") from error
         if not isinstance(result, celpy.celtypes.BoolType):
-            raise InvalidInput(f"The condition `{self.text}` gives {result!r}, not true or false.")
+            raise InvalidInput(
+                f"The condition `{self.text}` gives a value of type {_shown(result)}, not true or false."
+            )
         return bool(result)
 
 
 def compile_condition(text: str, names: frozenset[str]) -> Condition:
     """Compile an expression that may use these names; InvalidInput says what is wrong."""
+    if len(text) > MAX_LENGTH or text.count("(") + text.count("[") + text.count("{") > MAX_PARENTHESES:
+        raise InvalidInput("The condition is too long.", "Let the step's check decide in shell.")
     environment = celpy.Environment()
     try:
         tree = environment.compile(text)
     except CELParseError as error:
-        raise InvalidInput(f"`{text}` is not a CEL expression: {str(error).splitlines()[0]}") from error
-    used = {str(node.children[0]) for node in tree.find_data("ident")}
-    unknown = sorted(used - names)
-    if unknown:
-        allowed = ", ".join(sorted(names))
-        raise InvalidInput(f"`{text}` uses {', '.join(unknown)}.", f"The names here are {allowed}.")
-    return Condition(text, environment.program(tree))
+        place = f" near character {error.column}" if error.column else ""
+        raise InvalidInput(
+            f"`{text}` is not a CEL expression{place}.", "Write one such as `params.unmount`."
+        ) from error
+    except RecursionError as error:
+        raise InvalidInput("The condition is nested too deep.", "Let the step's check decide in shell.") from error
+    _check_names(text, tree, names=names)
+    _check_functions(text, tree)
+    references = frozenset(pair for pair in _references(tree) if pair[0] in names)
+    return Condition(text, environment.program(tree), references)
+
+
+def _check_names(text: str, tree: Any, *, names: frozenset[str]) -> None:
+    unknown = sorted(set(_free_names(tree, frozenset())) - names - _TYPES)
+    if not unknown:
+        return
+    joined = re.search(rf"\bsteps\.([a-z0-9-]*-{re.escape(unknown[0])}\b[a-z0-9-]*)", text)
+    if joined:
+        way_out = f'CEL reads the hyphen as minus: write steps["{joined[1]}"].'
+    else:
+        way_out = f"The names here are {', '.join(sorted(names))}."
+    raise InvalidInput(f"`{text}` uses {', '.join(unknown)}.", way_out)
+
+
+def _check_functions(text: str, tree: Any) -> None:
+    called = {str(node.children[0]) for node in tree.find_data("ident_arg")}
+    called |= {str(node.children[1]) for node in tree.find_data("member_dot_arg")} - _MACROS
+    unknown = sorted(called - _FUNCTIONS)
+    if unknown or any(tree.find_data("member_object")):
+        what = f"the function {unknown[0]}" if unknown else "a message"
+        raise InvalidInput(f"`{text}` uses {what}, which is not known.", "Let the step's check decide in shell.")
+
+
+def _free_names(tree: Any, bound: frozenset[str]) -> Iterator[str]:
+    """Yield the names that the expression takes from its facts, those of macro variables left out."""
+    if tree.data in ("ident", "dot_ident"):
+        name = str(tree.children[0])
+        if tree.data == "dot_ident" or name not in bound:
+            yield name
+        return
+    if tree.data == "member_dot_arg" and str(tree.children[1]) in _MACROS and len(tree.children) == 3:
+        yield from _free_names(tree.children[0], bound)
+        variable, *bodies = tree.children[2].children
+        inner = bound | {str(node.children[0]) for node in variable.find_data("ident")}
+        for body in bodies:
+            yield from _free_names(body, inner)
+        return
+    for child in tree.children:
+        if hasattr(child, "data"):
+            yield from _free_names(child, bound)
+
+
+def _references(tree: Any) -> Iterator[tuple[str, str | None]]:
+    """Yield each name with the field that follows it."""
+    followed = set()
+    for node in tree.iter_subtrees_topdown():
+        if node.data not in ("member_dot", "member_index"):
+            continue
+        inner = _only(node.children[0], "ident")
+        if inner is None:
+            continue
+        followed.add(id(inner))
+        last = node.children[1]
+        yield str(inner.children[0]), str(last) if node.data == "member_dot" else _literal(last)
+    for node in tree.find_data("ident"):
+        if id(node) not in followed:
+            yield str(node.children[0]), None
+
+
+def _only(tree: Any, data: str) -> Any | None:
+    """Return the subtree of this kind when nothing but wrapping stands around it."""
+    while tree.data != data:
+        if len(tree.children) != 1 or not hasattr(tree.children[0], "data"):
+            return None
+        tree = tree.children[0]
+    return tree
+
+
+def _literal(tree: Any) -> str | None:
+    literal = _only(tree, "literal")
+    token = str(literal.children[0]) if literal is not None else ""
+    match = re.fullmatch(r"""(["'])([A-Za-z0-9_-]*)\1""", token)
+    return match[2] if match else None
+
+
+def _plain(error: BaseException) -> str:
+    """Return the innermost words of an error of cel-python, on one line."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    words = [argument for argument in error.args if isinstance(argument, str)]
+    first = " ".join((words[0] if words else str(error)).split()).rstrip(".")
+    missing = re.search(r"no such member in mapping: '?([^']+)'?", first)
+    if missing:
+        return f"there is no {missing[1]}"
+    if "no matching overload" in first:
+        kinds = re.findall(r"celpy\.\w+\.(\w+)'", first)
+        if "CELEvalError" in kinds:
+            return "a name in it has no value here"
+        return f"{' and '.join(kind.removesuffix('Type').lower() for kind in kinds)} do not go together"
+    return first
+
+
+def _shown(value: object) -> str:
+    """Return the kind of a value that is no truth value."""
+    return "a value of type " + type(value).__name__.removesuffix("Type").lower()
 
 
 def _json(value: object) -> Any:
