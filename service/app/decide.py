@@ -73,9 +73,7 @@ def _check_open(gate: Gate, *, service: Service) -> None:
     raise Conflict(f"The gate is {gate.state}{who}: {gate.reason or 'it is no longer open'}.", "Look at the run.")
 
 
-def _answer(
-    transaction: Transaction, gate: Gate, *, decision: Decision, person: Person, service: Service
-) -> Gate:
+def _answer(transaction: Transaction, gate: Gate, *, decision: Decision, person: Person, service: Service) -> Gate:
     now = service.clock.now()
     state = GateState.APPROVED if decision.approve else GateState.DENIED
     answered = replace(gate, state=state, decided_by=person.name, decided_at=now, reason=decision.reason)

@@ -22,9 +22,7 @@ class Held:
     running_runs: tuple[str, ...]
 
 
-def hold_node(
-    service: Service, node: str, *, person: Person, reason: str, until: datetime | None = None
-) -> Held:
+def hold_node(service: Service, node: str, *, person: Person, reason: str, until: datetime | None = None) -> Held:
     """Put a node on hold; queued and waiting node runs end, a running one goes on and is named.
 
     Raises NotFound, and InvalidInput without a reason or with an end in the past.

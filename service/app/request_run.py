@@ -39,7 +39,7 @@ class RunRequest:
     #: End a node run that only waits, and take its node.
     take_over: bool = False
     waived: tuple[str, ...] = ()
-    trigger: Trigger = Trigger(TriggerKind.PERSON)
+    trigger: Trigger = field(default_factory=lambda: Trigger(TriggerKind.PERSON))
     #: Others who count as requester at a second-person gate.
     also_requested_by: tuple[str, ...] = ()
     retry_of: str | None = None
@@ -88,9 +88,7 @@ def prepare(service: Service, request: RunRequest) -> Prepared:
     nodes = _nodes(request, inventory)
     params = check_params(runbook, request.params)
     _check_steps(runbook, request)
-    plan = make_plan(
-        runbook, nodes, inventory=inventory, params=params, envelope_sha256=service.envelope_sha256
-    )
+    plan = make_plan(runbook, nodes, inventory=inventory, params=params, envelope_sha256=service.envelope_sha256)
     run = _run(service, request, plan=plan)
     return Prepared(run, plan, source, _node_runs(service, run, runbook=runbook, nodes=nodes, request=request))
 
@@ -214,9 +212,7 @@ def _earlier(reader: Reader, prepared: Prepared) -> Run | None:
     if earlier is None:
         return None
     if replace(earlier, id=run.id, created_at=run.created_at) != run:
-        raise Conflict(
-            f"The idempotency key was used for another request, run {earlier.id}.", "Use a new key."
-        )
+        raise Conflict(f"The idempotency key was used for another request, run {earlier.id}.", "Use a new key.")
     return earlier
 
 

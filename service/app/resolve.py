@@ -8,9 +8,7 @@ from service.domain.person import Person
 from service.domain.run import NodeRun, NodeRunState, Resolution, ResolveAs
 
 
-def resolve(
-    service: Service, run_id: str, *, node: str, resolve_as: ResolveAs, reason: str, person: Person
-) -> NodeRun:
+def resolve(service: Service, run_id: str, *, node: str, resolve_as: ResolveAs, reason: str, person: Person) -> NodeRun:
     """Write down the resolution and let the node run go on; no gate is passed by it.
 
     Raises Conflict when the node run is not stuck, InvalidInput without a reason, NotFound.
@@ -21,7 +19,9 @@ def resolve(
     def record(transaction: Transaction) -> NodeRun:
         node_run = find_node_run(transaction, run_id, node=node)
         if node_run.state is not NodeRunState.STUCK:
-            raise Conflict(f"Node {node} of run {run_id} is {node_run.state}, not stuck.", "There is nothing to resolve.")
+            raise Conflict(
+                f"Node {node} of run {run_id} is {node_run.state}, not stuck.", "There is nothing to resolve."
+            )
         history = transaction.history(node_run.id)
         now = service.clock.now()
         last = max((attempt.number for attempt in history.attempts), default=0)

@@ -50,7 +50,7 @@ def judge(runbook: Runbook, run: Run, *, history: History, now: datetime) -> Jud
                 return _judgement(played, runbook, course)
             done = played
         _note(step, done, course=course, dry_run=run.dry_run)
-    return _judgement(_ended(course, run=run), runbook, course)
+    return _judgement(_ended(course, run=run, history=history), runbook, course)
 
 
 def first_or_play(scene: Scene) -> Action | Done | Stuck:
@@ -87,7 +87,9 @@ def _skipped(runbook: Runbook, step: Step, *, run: Run, history: History, course
         holds = step.when.holds(_facts(run, history, course))
     except InvalidInput as error:
         return Done(StepResult(step.id, StepOutcome.FAILED, str(error)), NodeRunState.FAILED)
-    return None if holds else Done(StepResult(step.id, StepOutcome.SKIPPED, f"Its condition is false: {step.when.text}"))
+    return (
+        None if holds else Done(StepResult(step.id, StepOutcome.SKIPPED, f"Its condition is false: {step.when.text}"))
+    )
 
 
 def _facts(run: Run, history: History, course: _Course) -> dict[str, object]:
@@ -131,13 +133,14 @@ def _end(course: _Course, state: NodeRunState, *, reason: str) -> None:
         course.ends_as, course.reason = state, f"{course.reason} And then: {reason}"
 
 
-def _ended(course: _Course, *, run: Run) -> Ended:
+def _ended(course: _Course, *, run: Run, history: History) -> Ended:
     broken = (StepOutcome.FAILED, StepOutcome.UNREACHABLE)
     failed = any(result.outcome in broken for result in course.results)
     state = course.ends_as or (NodeRunState.FAILED if failed else NodeRunState.SUCCEEDED)
     quiet = (NodeRunState.DENIED, NodeRunState.EXPIRED, NodeRunState.CANCELLED)
     verdict = None if run.dry_run or state in quiet else _verdict(course)
-    return Ended(state, verdict, course.reason)
+    reason = history.node_run.cancel_reason if state is NodeRunState.CANCELLED else course.reason
+    return Ended(state, verdict, reason)
 
 
 def _verdict(course: _Course) -> Verdict | None:
@@ -151,4 +154,4 @@ def _verdict(course: _Course) -> Verdict | None:
 def _judgement(action: Action, runbook: Runbook, course: _Course) -> Judgement:
     told = {result.step for result in course.results}
     rest = [StepResult(step.id, None) for step in runbook.steps if step.id not in told]
-    return Judgement(action, tuple([*course.results, *rest]))
+    return Judgement(action, (*course.results, *rest))

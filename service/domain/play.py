@@ -351,9 +351,7 @@ def _how_it_failed(run: Attempt) -> str:
     return "No approved target was left." if run.exit_code == NOTHING_TO_DO else f"The run ended with {run.exit_code}."
 
 
-def _failed(
-    scene: Scene, outcome: StepOutcome, reason: str, *, verdict: Verdict | None, known: bool = False
-) -> Done:
+def _failed(scene: Scene, outcome: StepOutcome, reason: str, *, verdict: Verdict | None, known: bool = False) -> Done:
     return Done(StepResult(scene.step.id, outcome, reason, verdict), NodeRunState.FAILED, known)
 
 

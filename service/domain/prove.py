@@ -67,9 +67,7 @@ def _asked_since(scene: Scene, round: int) -> datetime | None:
     return max(moments) if moments else None
 
 
-def _next_poll(
-    scene: Scene, last: Attempt, *, again: Dispatch, count: int, deadline: datetime, proof: Proof
-) -> Action:
+def _next_poll(scene: Scene, last: Attempt, *, again: Dispatch, count: int, deadline: datetime, proof: Proof) -> Action:
     ended = last.finished_at or last.asked_at or last.intended_at
     at = min(ended + timedelta(seconds=min(LONGEST_PAUSE, 2 ** (count - 1))), deadline)
     if scene.now >= at:

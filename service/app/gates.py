@@ -1,0 +1,83 @@
+"""Open and close gates, as the loop asks for it; persons answer them in `decide`."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from service.app.driven import SELF, Driven
+from service.app.ports import Transaction
+from service.domain.action import CloseGate, OpenGate
+from service.domain.audit import Fact
+from service.domain.errors import Conflict
+from service.domain.plan import gate_digest
+from service.domain.run import Gate, GateState, History
+
+
+def open_gate(driven: Driven, history: History, *, opening: OpenGate) -> None:
+    """Write down a gate: open, or waived by the rule that fired."""
+    service = driven.service
+    node_run = history.node_run
+    now = service.clock.now()
+    digest = gate_digest(
+        plan_digest=driven.run.digest,
+        node=node_run.node,
+        step=opening.step,
+        boot_id=opening.boot_id,
+        targets=opening.targets,
+    )
+    gate = Gate(
+        id=service.clock.new_id(),
+        run_id=driven.run.id,
+        node_run_id=node_run.id,
+        node=node_run.node,
+        step=opening.step,
+        round=opening.round,
+        kind=opening.kind,
+        state=GateState.WAIVED if opening.waived else GateState.OPEN,
+        digest=digest,
+        boot_id=opening.boot_id,
+        targets=opening.targets,
+        opened_at=now,
+        expires_at=now + driven.runbook.limits.approval_expires,
+        check_attempt_id=opening.check_attempt_id,
+    )
+    body = {
+        "gate": gate.id,
+        "kind": gate.kind,
+        "digest": digest,
+        "boot_id": gate.boot_id,
+        "targets": list(gate.targets),
+        "rule": driven.run.trigger.name if opening.waived else None,
+    }
+
+    def record(transaction: Transaction) -> None:
+        transaction.add_gate(gate)
+        transaction.save_node_run(node_run)
+        transaction.append(_gate_fact(f"gate.{_word(gate.state)}", gate, body=body))
+
+    service.store.write(record)
+
+
+def _word(state: GateState) -> str:
+    return "opened" if state is GateState.OPEN else state
+
+
+def close_gate(driven: Driven, history: History, *, closing: CloseGate) -> None:
+    """Write down that a gate expired or is void, unless a person was faster."""
+    gate = next(one for one in history.gates if one.id == closing.gate_id)
+    closed = replace(gate, state=closing.state, reason=closing.reason)
+    body = {"gate": gate.id, "digest": gate.digest, "reason": closing.reason}
+
+    def record(transaction: Transaction) -> None:
+        transaction.save_gate(closed)
+        transaction.save_node_run(history.node_run)
+        transaction.append(_gate_fact(f"gate.{closing.state}", closed, body=body))
+
+    try:
+        driven.service.store.write(record)
+    except Conflict:
+        # A person was faster; the next look at the record sees the answer.
+        return
+
+
+def _gate_fact(action: str, gate: Gate, *, body: Mapping[str, object]) -> Fact:
+    return Fact(action, f"gate/{gate.id}", SELF, run_id=gate.run_id, node=gate.node, step=gate.step, body=body)

@@ -1,0 +1,169 @@
+"""Send a script, ask about it, and write down what the node says: intent first, always."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+from service.app.driven import Driven
+from service.app.ports import Reader, Transaction
+from service.app.record_attempt import OutputSink, intent_fact, result_fact, with_report
+from service.app.service import Service
+from service.domain.action import Dispatch, Settle, Stop
+from service.domain.errors import Conflict
+from service.domain.node import Endpoint
+from service.domain.run import Attempt, AttemptState, History, NodeRun, NodeRunState
+from service.domain.script import AttemptRef, NotStarted, Report, ReportState, ScriptKind, ScriptOrder, Stream
+
+#: An acting script that no gate bounds is not started later than this.
+NOT_AFTER = timedelta(minutes=10)
+#: How long one `settle` waits for the end of a script.
+SETTLE_WAIT = timedelta(seconds=20)
+
+
+def dispatch_script(driven: Driven, history: History, *, dispatch: Dispatch) -> None:
+    """Record the intent, send the script, record the result."""
+    service = driven.service
+    planned = driven.planned(dispatch.step, dispatch.kind)
+    now = service.clock.now()
+    attempt = Attempt(
+        id=service.clock.new_id(),
+        node_run_id=history.node_run.id,
+        step=dispatch.step,
+        kind=dispatch.kind,
+        number=max((one.number for one in history.attempts), default=0) + 1,
+        round=dispatch.round,
+        state=AttemptState.INTENDED,
+        intended_at=now,
+        script_sha256=planned.sha256,
+        acting=dispatch.acting,
+        not_after=dispatch.not_after or now + NOT_AFTER,
+        boot_id=dispatch.boot_id,
+        targets=dispatch.targets,
+    )
+    node_run = replace(history.node_run, state=NodeRunState.RUNNING, reason="", wake_at=None)
+
+    def intend(transaction: Transaction) -> None:
+        transaction.save_node_run(node_run)
+        transaction.add_attempt(attempt)
+        transaction.append(intent_fact(attempt, node_run=node_run))
+
+    service.store.write(intend)
+    _start(driven, node_run, attempt=attempt, resend=False)
+
+
+def _start(driven: Driven, node_run: NodeRun, *, attempt: Attempt, resend: bool) -> None:
+    try:
+        order = _order(driven, node_run, attempt=attempt, resend=resend)
+        executor = driven.service.executors.of(order.endpoint)
+    except Conflict as error:
+        refusal = Report(ReportState.NOT_STARTED, NotStarted.REFUSED, str(error))
+        _record(driven, node_run, attempt=attempt, ask_node=lambda sink: refusal)
+        return
+    _record(driven, node_run, attempt=attempt, ask_node=lambda sink: executor.start(order, sink))
+
+
+def _order(driven: Driven, node_run: NodeRun, *, attempt: Attempt, resend: bool) -> ScriptOrder:
+    service = driven.service
+    planned = driven.planned(attempt.step, attempt.kind)
+    step = driven.runbook.step(attempt.step)
+    now = service.clock.now()
+    return ScriptOrder(
+        attempt_id=attempt.id,
+        run_id=driven.run.id,
+        step=attempt.step,
+        kind=attempt.kind,
+        endpoint=endpoint_of(service, node_run, machine=planned.machine),
+        text=planned.text,
+        targets=attempt.targets if attempt.kind is not ScriptKind.CHECK else (),
+        acting=attempt.acting,
+        timeout=step.timeout,
+        not_after=attempt.not_after or now + NOT_AFTER,
+        sent_at=now,
+        service_id=service.service_id,
+        boot_id=attempt.boot_id if attempt.acting else None,
+        first_boot_id=node_run.first_boot_id,
+        dry_run=driven.run.dry_run,
+        resend=resend,
+        offsets=held_output(service, attempt.id) if resend else {},
+    )
+
+
+def endpoint_of(service: Service, node_run: NodeRun, *, machine: str) -> Endpoint:
+    """Return the machine a planned script goes to, as the inventory has it now."""
+    inventory = service.inventory.current()
+    if machine != "node":
+        controller = inventory.controllers.get(machine)
+        if controller is None:
+            raise Conflict(f"The controller {machine} is no longer in the inventory.", "Put it back, then retry.")
+        return controller.endpoint
+    node = inventory.nodes.get(node_run.node)
+    if node is None:
+        raise Conflict(f"Node {node_run.node} is no longer in the inventory.", "Put it back, then retry.")
+    return node.endpoint
+
+
+def ask(driven: Driven, history: History, *, action: Settle | Stop) -> None:
+    """Ask about an attempt; one that nobody saw start is sent again under its own id."""
+    service = driven.service
+    attempt = next(one for one in history.attempts if one.id == action.attempt_id)
+    if isinstance(action, Settle) and attempt.state is AttemptState.INTENDED:
+        _start(driven, history.node_run, attempt=attempt, resend=True)
+        return
+    planned = driven.planned(attempt.step, attempt.kind)
+    try:
+        endpoint = endpoint_of(service, history.node_run, machine=planned.machine)
+        executor = service.executors.of(endpoint)
+    except Conflict as error:
+        lost = Report(ReportState.LOST, reason=str(error))
+        _record(driven, history.node_run, attempt=attempt, ask_node=lambda sink: lost)
+        return
+    ref = AttemptRef(attempt.id, endpoint, attempt.boot_id, held_output(service, attempt.id), SETTLE_WAIT)
+    verb = executor.stop if isinstance(action, Stop) else executor.settle
+    _record(driven, history.node_run, attempt=attempt, ask_node=lambda sink: verb(ref, sink))
+
+
+def held_output(service: Service, attempt_id: str) -> dict[Stream, int]:
+    """Return how many bytes of each stream are kept already."""
+
+    def look(reader: Reader) -> dict[Stream, int]:
+        return {stream: len(reader.output(attempt_id, stream)) for stream in Stream}
+
+    return service.store.read(look)
+
+
+def _record(driven: Driven, node_run: NodeRun, *, attempt: Attempt, ask_node: Callable[[OutputSink], Report]) -> None:
+    """Ask the executor and write down what it reports."""
+    service = driven.service
+    sink = OutputSink(service.store)
+    report = ask_node(sink)
+    told = with_report(attempt, report, now=service.clock.now())
+    seen_boot = report.facts.boot_id if report.facts is not None else report.boot_id
+    known = replace(node_run, first_boot_id=node_run.first_boot_id or seen_boot)
+    keep_output = sink.rest()
+
+    def result(transaction: Transaction) -> None:
+        keep_output(transaction)
+        ended = not told.state.open
+        final = replace(told, output_sha256=transaction.seal_output(told.id)) if ended else told
+        transaction.save_attempt(final)
+        transaction.save_node_run(known)
+        if final.state is not attempt.state:
+            transaction.append(result_fact(final, node_run=known))
+
+    service.store.write(result)
+
+
+def give_up(driven: Driven, history: History, *, attempt_id: str) -> None:
+    """Write down that nobody could learn how an attempt ended."""
+    attempt = next(one for one in history.attempts if one.id == attempt_id)
+    reason = f"The node did not answer for too long. {attempt.reason}".strip()
+
+    def record(transaction: Transaction) -> None:
+        final = replace(
+            attempt, state=AttemptState.UNKNOWN, reason=reason, output_sha256=transaction.seal_output(attempt.id)
+        )
+        transaction.save_attempt(final)
+        transaction.save_node_run(history.node_run)
+        transaction.append(result_fact(final, node_run=history.node_run))
+
+    driven.service.store.write(record)

@@ -1,0 +1,187 @@
+"""The engine of one process: threads over due rows.
+
+Correctness does not depend on it: claims carry an epoch, intents are committed before dispatch,
+and a claim whose owner is gone is taken over at start.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import structlog
+
+from service.app.drive import drive
+from service.app.ports import Reader, Transaction
+from service.app.service import Service
+from service.app.stop_attempt import stop_attempt
+from service.domain.audit import Fact
+from service.domain.errors import EpochLost, Unavailable, UnstickError
+from service.domain.run import NodeRun
+
+#: Without a wake-up, due rows are looked for this often (seconds).
+TICK = 1.0
+#: A node run that met a fault of our own is tried again after this long.
+AFTER_FAULT = timedelta(seconds=60)
+
+log = structlog.get_logger()
+
+
+class LocalEngine:
+    """Claims due node runs and drives each in a thread of its own."""
+
+    def __init__(self, service: Service, *, owner: str, threads: int = 64) -> None:
+        """Drive node runs of this service, as this owner, at most `threads` at once."""
+        self._service = service
+        self._owner = owner
+        self._threads = threads
+        self._driving: dict[str, threading.Thread] = {}
+        self._stopped: set[str] = set()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._ending = threading.Event()
+        self._loop = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    def start(self) -> None:
+        """Take over what an owner that is gone has left, and begin."""
+        self._loop.start()
+
+    def wake(self) -> None:
+        """Look for due rows now."""
+        self._wake.set()
+
+    def stop(self, timeout: float) -> None:
+        """Dispatch nothing more and wait up to `timeout` seconds for scripts that are followed.
+
+        What is still running on a node then goes on there; the next start asks for it.
+        """
+        self._ending.set()
+        self._wake.set()
+        if self._loop.is_alive():
+            self._loop.join(timeout)
+        with self._lock:
+            threads = list(self._driving.values())
+        for thread in threads:
+            thread.join(timeout / max(1, len(threads)))
+
+    def fault(self) -> str | None:
+        """Return why the engine does not work, or None."""
+        return None if self._loop.is_alive() else "The engine does not run."
+
+    def idle(self) -> bool:
+        """Whether nothing is driven at this moment."""
+        with self._lock:
+            return not self._driving
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            try:
+                self._take_left_over()
+                self._start_due()
+                self._stop_cancelled()
+                pause = self._pause()
+            except Unavailable as error:
+                log.error("engine.store_unavailable", reason=str(error))
+                pause = TICK
+            self._wake.wait(pause)
+            self._wake.clear()
+
+    def _pause(self) -> float:
+        """Return the seconds until the next row is due, at most a tick."""
+        at = self._service.store.read(lambda reader: reader.next_wake())
+        if at is None:
+            return TICK
+        return min(TICK, max(0.0, (at - self._service.clock.now()).total_seconds()))
+
+    def _take_left_over(self) -> None:
+        """Take node runs whose owner is gone, our own after a fault of the store among them."""
+
+        def claimed(reader: Reader) -> tuple[NodeRun, ...]:
+            return reader.owned_by_others("")
+
+        for node_run in self._service.store.read(claimed):
+            if node_run.id not in self._driving and self._free() > 0:
+                self._drive(node_run.id, self._taker(node_run))
+
+    def _taker(self, node_run: NodeRun) -> Callable[[Transaction], NodeRun | None]:
+        return lambda transaction: transaction.take_from(node_run, owner=self._owner)
+
+    def _start_due(self) -> None:
+        now = self._service.clock.now()
+        free = self._free()
+        if free <= 0:
+            return
+        for node_run in self._service.store.read(lambda reader: reader.due(now, limit=free)):
+            self._drive(node_run.id, self._claimer(node_run.id))
+
+    def _claimer(self, node_run_id: str) -> Callable[[Transaction], NodeRun | None]:
+        now = self._service.clock.now()
+        return lambda transaction: transaction.claim(node_run_id, owner=self._owner, now=now)
+
+    def _free(self) -> int:
+        with self._lock:
+            return self._threads - len(self._driving)
+
+    def _drive(self, node_run_id: str, take: Callable[[Transaction], NodeRun | None]) -> None:
+        thread = threading.Thread(target=self._work, args=(node_run_id, take), name=node_run_id, daemon=True)
+        with self._lock:
+            if node_run_id in self._driving:
+                return
+            self._driving[node_run_id] = thread
+        thread.start()
+
+    def _work(self, node_run_id: str, take: Callable[[Transaction], NodeRun | None]) -> None:
+        node_run: NodeRun | None = None
+        try:
+            node_run = self._service.store.write(take)
+            if node_run is not None:
+                drive(self._service, node_run, keep_on=lambda: not self._ending.is_set())
+        except EpochLost:
+            log.warning("engine.epoch_lost", node_run=node_run_id)
+        except Unavailable as error:
+            log.error("engine.store_unavailable", node_run=node_run_id, reason=str(error))
+        except Exception as error:  # the engine's edge: one node run's fault must not end the others
+            log.exception("engine.fault", node_run=node_run_id)
+            if node_run is not None:
+                self._put_aside(node_run, error)
+        finally:
+            with self._lock:
+                self._driving.pop(node_run_id, None)
+                self._stopped.discard(node_run_id)
+            self._wake.set()
+
+    def _put_aside(self, node_run: NodeRun, error: Exception) -> None:
+        """Record a fault of our own and try the node run again later; nothing of it is guessed."""
+        now = self._service.clock.now()
+        reason = f"A fault of the service itself: {type(error).__name__}. It is tried again in a minute; see the log."
+        about = f"node_run/{node_run.id}"
+
+        def record(transaction: Transaction) -> None:
+            known = transaction.node_run(node_run.id)
+            aside = replace(known, owner=node_run.owner, epoch=node_run.epoch, reason=reason, wake_at=now + AFTER_FAULT)
+            transaction.release(aside)
+            body = {"error": type(error).__name__}
+            fact = Fact("engine.fault", about, "unstick", run_id=node_run.run_id, node=node_run.node, body=body)
+            transaction.append(fact)
+
+        try:
+            self._service.store.write(record)
+        except UnstickError as again:
+            log.error("engine.fault_not_recorded", node_run=node_run.id, reason=str(again))
+
+    def _stop_cancelled(self) -> None:
+        """Tell nodes to end the scripts of driven node runs that a person has cancelled."""
+        with self._lock:
+            ids = [one for one in self._driving if one not in self._stopped]
+        for node_run_id in ids:
+            node_run = self._service.store.read(lambda reader, known=node_run_id: reader.node_run(known))
+            if node_run.cancel_requested_by is not None and not node_run.state.ended:
+                with self._lock:
+                    self._stopped.add(node_run_id)
+                threading.Thread(target=self._stop_one, args=(node_run_id,), daemon=True).start()
+
+    def _stop_one(self, node_run_id: str) -> None:
+        try:
+            stop_attempt(self._service, node_run_id)
+        except UnstickError as error:
+            log.warning("engine.stop_failed", node_run=node_run_id, reason=str(error))
