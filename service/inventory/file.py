@@ -1,0 +1,78 @@
+"""The inventory as a file: inventory.yaml, read strictly, read again when it changes."""
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.app.finding import Finding
+from service.app.runbook_yaml import decode
+from service.domain.errors import ConfigInvalid
+from service.domain.node import Inventory
+from service.inventory.build import build_inventory
+
+_Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    stamp: _Stamp | None
+    inventory: Inventory | None
+    problem: ConfigInvalid | None
+
+
+class FileInventory:
+    """Nodes and controllers from one file. Safe for many threads.
+
+    A file that became wrong does not take the nodes away: the last good answer stays, and `problem` says why.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Take the path of inventory.yaml; nothing is read yet."""
+        self._path = path
+        self._lock = threading.Lock()
+        self._answer = _Answer(stamp=None, inventory=None, problem=None)
+
+    def current(self) -> Inventory:
+        """Return the inventory as it is now; ConfigInvalid when the file is wrong and none was good before."""
+        answer = self._refresh()
+        if answer.inventory is None:
+            raise answer.problem or ConfigInvalid(f"{self._path} was not read.")
+        return answer.inventory
+
+    @property
+    def problem(self) -> ConfigInvalid | None:
+        """Return why the file as it is now is not used; None when it is."""
+        return self._refresh().problem
+
+    def _refresh(self) -> _Answer:
+        with self._lock:
+            kept = self._answer
+            try:
+                stamp = _stamp(self._path)
+                if kept.stamp != stamp:
+                    inventory = load_inventory(self._path)
+                    self._answer = _Answer(stamp, inventory, problem=None)
+            except ConfigInvalid as problem:
+                self._answer = _Answer(stamp, kept.inventory, problem)
+            except OSError as error:
+                self._answer = _Answer(None, kept.inventory, _unreadable(self._path, error))
+            return self._answer
+
+
+def load_inventory(path: Path) -> Inventory:
+    """Read a file; ConfigInvalid names every fault with its line, OSError when it cannot be read."""
+    text = decode(path.read_bytes(), str(path))
+    if isinstance(text, Finding):
+        raise ConfigInvalid(text.what, text.way_out)
+    return build_inventory(text, str(path), folder=path.parent)
+
+
+def _stamp(path: Path) -> _Stamp:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _unreadable(path: Path, error: OSError) -> ConfigInvalid:
+    if isinstance(error, FileNotFoundError):
+        return ConfigInvalid(f"There is no inventory at {path}.", "Write it; `unstick nodes add --help` helps.")
+    return ConfigInvalid(f"{path} cannot be read ({error.strerror}).", f"Look with `ls -l {path}`.")
