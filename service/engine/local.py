@@ -174,7 +174,7 @@ class LocalEngine:
         with self._lock:
             ids = [one for one in self._driving if one not in self._stopped]
         for node_run_id in ids:
-            node_run = self._service.store.read(lambda reader, known=node_run_id: reader.node_run(known))
+            node_run = self._service.store.read(_reading(node_run_id))
             if node_run.cancel_requested_by is not None and not node_run.state.ended:
                 with self._lock:
                     self._stopped.add(node_run_id)
@@ -182,6 +182,15 @@ class LocalEngine:
 
     def _stop_one(self, node_run_id: str) -> None:
         try:
-            stop_attempt(self._service, node_run_id)
+            reached = stop_attempt(self._service, node_run_id)
         except UnstickError as error:
             log.warning("engine.stop_failed", node_run=node_run_id, reason=str(error))
+            reached = False
+        if not reached:
+            # Its script may be about to be sent: look again at the next tick.
+            with self._lock:
+                self._stopped.discard(node_run_id)
+
+
+def _reading(node_run_id: str) -> Callable[[Reader], NodeRun]:
+    return lambda reader: reader.node_run(node_run_id)
