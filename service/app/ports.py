@@ -1,6 +1,6 @@
 """What the use cases need of the world; `main.py` builds what fulfils it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
@@ -114,6 +114,29 @@ class Page(Generic[Row]):
     next_cursor: str | None
 
 
+@dataclass(frozen=True)
+class RunHead:
+    """What a list shows of a run beside its request: cheap to read, however many nodes there are."""
+
+    state: NodeRunState
+    #: The first nodes by position, at most `RUN_HEAD_NODES`.
+    first_nodes: tuple[str, ...]
+    #: Whether there are more than these.
+    more_nodes: bool
+
+
+RUN_HEAD_NODES = 3
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What is open at this moment, in numbers."""
+
+    #: Node runs in each open state; a state that nothing is in may be absent.
+    node_runs: Mapping[NodeRunState, int]
+    open_gates: int
+
+
 class Reader(Protocol):
     """Reads; inside a write it sees what that write has done."""
 
@@ -125,6 +148,9 @@ class Reader(Protocol):
 
     def run_by_key(self, person: str, key: str) -> Run | None:
         """Return the run that this person requested with this idempotency key."""
+
+    def heads(self, run_ids: Sequence[str]) -> Mapping[str, RunHead]:
+        """Return state and first nodes of these runs, in a bounded number of queries; unknown ids are left out."""
 
     def runbook_source(self, run_id: str) -> RunbookSource:
         """Return the runbook's text as it was planned; NotFound."""
@@ -140,6 +166,12 @@ class Reader(Protocol):
 
     def history(self, node_run_id: str) -> History:
         """Return everything recorded of a node run; NotFound."""
+
+    def histories(self, run_id: str) -> tuple[History, ...]:
+        """Return everything recorded of each node run of a run, by position, in a bounded number of queries."""
+
+    def backlog(self) -> Backlog:
+        """Return how many node runs are open, by state, and how many gates."""
 
     def due(self, now: datetime, *, limit: int) -> tuple[NodeRun, ...]:
         """Return unclaimed node runs in an open state whose `wake_at` has come, oldest first."""
