@@ -111,7 +111,7 @@ def test_a_jump_may_be_another_node_which_may_jump_itself() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("nodes:\n  a: {executor: ssh,\n      veiw: boot}", ":3: `veiw` is no word of an inventory here. Did you mean `view`"),
+        ("nodes: {a: {executor: ssh,\n   veiw: boot}}", ":2: `veiw` is no word of an inventory here. Did you mean `view"),
         ("nodes: {}\nnode: {}", ":2: `node` is no word of an inventory here. Did you mean `nodes`?"),
         ("nodes:\n  a: {}", ":2: `executor` is missing. Add it, as in `executor: ssh`."),
         ("nodes:\n  a: {executor: docker}", ":2: `executor`: "),

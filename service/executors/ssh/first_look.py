@@ -17,15 +17,14 @@ _MOST_BYTES = 65536
 # login shell may write before and after.
 _LOOK = (
     "exec sh -c '"
-    "u=$(id -un); l=no; b=no; s=no; "
+    "u=$(id -un); l=no; s=no; "
     '[ -e "/var/lib/systemd/linger/$u" ] && l=yes; '
-    "command -v bash >/dev/null 2>&1 && b=yes; "
     "%s"
-    'echo "unstick-first-look uid=$(id -u) linger=$l bash=$b sudo=$s user=$u"'
+    'echo "unstick-first-look uid=$(id -u) linger=$l sudo=$s user=$u"'
     "' </dev/null"
 )
-_SUDO = "sudo -n sh -c : >/dev/null 2>&1 && s=yes; "
-_ANSWER = re.compile(rb"unstick-first-look uid=(\d+) linger=(yes|no) bash=(yes|no) sudo=(yes|no) user=(\S+)")
+_SUDO = "env LC_ALL=C sudo -n sh -c : >/dev/null 2>&1 && s=yes; "
+_ANSWER = re.compile(rb"unstick-first-look uid=(\d+) linger=(yes|no) sudo=(yes|no) user=(\S+)")
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,6 @@ class FirstLook:
     uid: int
     user: str
     lingering: bool
-    bash: bool
     sudo: bool
 
 
@@ -58,8 +56,8 @@ def look(link: Link) -> FirstLook:
             f"{endpoint.user} has no usable login shell on {endpoint.name}: it answered {heard!r}.",
             "Give it `/bin/sh` or `/bin/bash`, without a forced command.",
         )
-    uid, linger, bash, sudo, user = (part.decode("utf-8", "backslashreplace") for part in answer.groups())
-    return FirstLook(int(uid), user, linger == "yes", bash == "yes", sudo == "yes")
+    uid, linger, sudo, user = (part.decode("utf-8", "backslashreplace") for part in answer.groups())
+    return FirstLook(int(uid), user, linger == "yes", sudo == "yes")
 
 
 def judge(seen: FirstLook, endpoint: Endpoint) -> None:
@@ -71,12 +69,6 @@ def judge(seen: FirstLook, endpoint: Endpoint) -> None:
     _judge_user(seen, endpoint)
     if endpoint.become is Become.SUDO and seen.uid != 0 and not seen.sudo:
         raise _sudo_refused(endpoint)
-    if not seen.bash:
-        raise NotSent(
-            NotStarted.NO_BASH,
-            f"There is no bash on {endpoint.name} in the PATH of {seen.user}.",
-            "Install it: `apt-get install bash`.",
-        )
 
 
 def _judge_user(seen: FirstLook, endpoint: Endpoint) -> None:
