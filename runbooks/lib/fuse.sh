@@ -286,7 +286,7 @@ unmount() {
   while read -r _ _ _ _ _ id _ _ _ _ _ _ _ path; do
     folder=$(mounts | awk -v id="$id" '$2 == id && !n++ { print $7 }')
     [ -n "$folder" ] || continue
-    printf -v path '%b' "$path"
+    printf -v path '%b' "${path//\\/\\0}"     # %b takes \0401 for one character: "a 1" would be lost
     echo "unmount $path as $folder sees it"
     umount --lazy --no-canonicalize --internal-only --namespace "$folder/ns/mnt" "$path" || true
   done

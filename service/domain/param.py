@@ -41,8 +41,10 @@ def _integer(param: Param, value: object) -> int:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidInput(f"{param.name} is {value!r}.", "It must be a whole number.")
-    if (param.min is not None and value < param.min) or (param.max is not None and value > param.max):
-        raise InvalidInput(f"{param.name} is {value}.", f"It must lie between {param.min} and {param.max}.")
+    if param.min is not None and value < param.min:
+        raise InvalidInput(f"{param.name} is {value}.", f"It must be at least {param.min}.")
+    if param.max is not None and value > param.max:
+        raise InvalidInput(f"{param.name} is {value}.", f"It may be at most {param.max}.")
     return value
 
 
