@@ -1,0 +1,187 @@
+"""Show runs, plans and gates: read models that are put together in a bounded number of queries."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from service.app.decide import check_may_answer
+from service.app.ports import Page, Reader, RunbookSource, RunFilter, RunHead
+from service.app.resolve import find_node_run
+from service.app.service import Service
+from service.domain.errors import Forbidden, InvalidInput
+from service.domain.person import Person
+from service.domain.plan import PlannedScript
+from service.domain.run import Attempt, Gate, GateState, History, NodeRun, NodeRunState, Run, StepResult, run_state
+
+
+@dataclass(frozen=True)
+class StepView:
+    """One step of a node run, as far as it went."""
+
+    result: StepResult
+    #: What the last look found; empty before it.
+    targets: tuple[str, ...]
+    attempts: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A node run with its steps."""
+
+    node_run: NodeRun
+    steps: tuple[StepView, ...]
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run with everything in it, output and scripts left out."""
+
+    run: Run
+    state: NodeRunState
+    nodes: tuple[NodeView, ...]
+    #: By the time at which they were opened; one that is past its end shows as expired.
+    gates: tuple[Gate, ...]
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run as a list shows it."""
+
+    run: Run
+    head: RunHead
+
+
+@dataclass(frozen=True)
+class GateView:
+    """A gate, with what a person needs to know before answering."""
+
+    gate: Gate
+    run: Run
+    #: Why this person may not answer it; empty: he may, as long as it is open.
+    may_not: str
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """What a run sends: its runbook's text, and every script for some of its nodes."""
+
+    run: Run
+    source: RunbookSource
+    nodes: tuple[tuple[str, tuple[PlannedScript, ...]], ...]
+    #: The position of the next node, None at the end.
+    next_position: int | None
+
+
+def show_run(service: Service, run_id: str) -> RunView:
+    """Return a run with its nodes, steps, attempts and gates; NotFound."""
+    now = service.clock.now()
+
+    def look(reader: Reader) -> RunView:
+        run = reader.run(run_id)
+        histories = reader.histories(run_id)
+        gates = sorted((gate for one in histories for gate in one.gates), key=lambda gate: (gate.opened_at, gate.id))
+        return RunView(
+            run,
+            run_state(one.node_run.state for one in histories),
+            tuple(_node(one) for one in histories),
+            tuple(as_of(gate, now) for gate in gates),
+        )
+
+    return service.store.read(look)
+
+
+def show_node_run(service: Service, run_id: str, *, node: str) -> NodeView:
+    """Return the part of a run on one node; NotFound."""
+    return service.store.read(lambda reader: _node(reader.history(find_node_run(reader, run_id, node=node).id)))
+
+
+def list_runs(service: Service, which: RunFilter, *, cursor: str | None, limit: int) -> Page[RunRow]:
+    """Return runs, newest first, without steps."""
+
+    def look(reader: Reader) -> Page[RunRow]:
+        page = reader.runs(which, cursor=cursor, limit=limit)
+        heads = reader.heads([run.id for run in page.items])
+        return Page(tuple(RunRow(run, heads[run.id]) for run in page.items), page.next_cursor)
+
+    return service.store.read(look)
+
+
+def show_plan(service: Service, run_id: str, *, position: int, limit: int) -> PlanView:
+    """Return what a run sends, for `limit` nodes from a position on; NotFound."""
+
+    def look(reader: Reader) -> PlanView:
+        run = reader.run(run_id)
+        left = [one for one in reader.node_runs(run_id) if one.position >= position]
+        nodes = tuple((one.node, reader.scripts(run_id, one.node)) for one in left[:limit])
+        more = left[limit].position if len(left) > limit else None
+        return PlanView(run, reader.runbook_source(run_id), nodes, more)
+
+    return service.store.read(look)
+
+
+def show_gate(service: Service, gate_id: str, *, person: Person) -> GateView:
+    """Return a gate as this person sees it; NotFound."""
+    now = service.clock.now()
+
+    def look(reader: Reader) -> GateView:
+        gate = as_of(reader.gate(gate_id), now)
+        return _gate_view(gate, reader.run(gate.run_id), person=person)
+
+    return service.store.read(look)
+
+
+def list_gates(
+    service: Service, state: GateState | None, *, person: Person, cursor: str | None, limit: int
+) -> Page[GateView]:
+    """Return gates as this person sees them, newest first; those past their end are not open."""
+    now = service.clock.now()
+
+    def look(reader: Reader) -> Page[GateView]:
+        page = reader.gates(state, cursor=cursor, limit=limit)
+        gates = [as_of(gate, now) for gate in page.items]
+        shown = [gate for gate in gates if state in (None, gate.state)]
+        runs = {run_id: reader.run(run_id) for run_id in {gate.run_id for gate in shown}}
+        return Page(tuple(_gate_view(gate, runs[gate.run_id], person=person) for gate in shown), page.next_cursor)
+
+    return service.store.read(look)
+
+
+def as_of(gate: Gate, now: datetime) -> Gate:
+    """Return the gate as it stands at this moment: nobody can answer it after its end.
+
+    The engine writes the end down a moment later, or when it is started again.
+    """
+    if gate.state is GateState.OPEN and now >= gate.expires_at:
+        return replace(gate, state=GateState.EXPIRED, reason="It expired; nothing was run. Ask again.")
+    return gate
+
+
+def position_of(cursor: str | None) -> int:
+    """Return the position that a plan's cursor names; InvalidInput."""
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 6):
+        raise InvalidInput("The cursor is not one that this list gave.", "Begin again without a cursor.")
+    return int(cursor)
+
+
+def _gate_view(gate: Gate, run: Run, *, person: Person) -> GateView:
+    try:
+        check_may_answer(gate, run, person=person)
+    except Forbidden as refusal:
+        return GateView(gate, run, str(refusal))
+    return GateView(gate, run, "")
+
+
+def _node(history: History) -> NodeView:
+    results = {result.step: result for result in history.node_run.results}
+    for attempt in history.attempts:
+        results.setdefault(attempt.step, StepResult(attempt.step, None))
+    steps = tuple(_step(result, history.attempts) for result in results.values())
+    return NodeView(history.node_run, steps)
+
+
+def _step(result: StepResult, attempts: Iterable[Attempt]) -> StepView:
+    mine = tuple(attempt for attempt in attempts if attempt.step == result.step)
+    targets = next((attempt.targets for attempt in reversed(mine) if attempt.targets), ())
+    return StepView(result, targets, mine)
