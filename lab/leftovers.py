@@ -44,6 +44,7 @@ class Record:
     cgroups: list[str] = field(default_factory=list)
     mounts: list[str] = field(default_factory=list)
     network_namespaces: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
     connections: list[Connection] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
 
@@ -74,8 +75,10 @@ class Record:
         self._await_end([*self.processes, *self.namespace_holders])
         for mountpoint in reversed(self.mounts):
             subprocess.run(["umount", "-l", mountpoint], capture_output=True, check=False)
-        for namespace in self.network_namespaces:
-            subprocess.run(["ip", "netns", "del", namespace], capture_output=True, check=False)
+        # The link first: with the namespace alone it would go only some time later.
+        for what, names in (("link", self.links), ("netns", self.network_namespaces)):
+            for name in names:
+                subprocess.run(["ip", what, "del", name], capture_output=True, check=False)
         for folder in self.folders:
             remove(Path(folder))
         self.path.unlink(missing_ok=True)
@@ -121,7 +124,7 @@ def undo_where(chosen: Callable[[Record], bool]) -> list[str]:
     """Undo the chosen records one by one; an ExceptionGroup tells at the end what would not go."""
     undone = []
     failures: list[Exception] = []
-    with locked("undo"):
+    with locked(run_folder() / "undo.lock"):
         for record in all_records():
             if not chosen(record):
                 continue
@@ -136,9 +139,9 @@ def undo_where(chosen: Callable[[Record], bool]) -> list[str]:
 
 
 @contextmanager
-def locked(name: str) -> Iterator[None]:
-    """Hold a lock between all users of the lab on this machine; the kernel frees it when its holder dies."""
-    with (run_folder() / f"{name}.lock").open("w") as lock:
+def locked(file: Path) -> Iterator[None]:
+    """Hold a lock file between processes; the kernel frees it when its holder dies."""
+    with file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

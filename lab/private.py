@@ -37,7 +37,7 @@ class PrivateMounts(Closing):
         self._record.namespace_holders.append(self.holder)
         self._record.save()
         if holder.stdout is not None and holder.stdout.readline() != b"ready\n":
-            reason = (self._folder / "holder.log").read_text()
+            reason = self.output("holder")
             self.close()
             raise RuntimeError(f"no private mount namespace: {reason}")
 
@@ -70,6 +70,10 @@ class PrivateMounts(Closing):
     def start(self, name: str, command: Sequence[str]) -> int:
         """Start a program inside in the background; its output goes to NAME.log."""
         return self._popen(name, [*self.enter_prefix, *command]).pid
+
+    def output(self, name: str) -> str:
+        """Give what a program started inside has printed."""
+        return (self._folder / f"{name}.log").read_text(errors="replace")
 
     def kill(self, pid: int, *, with_signal: int = signal.SIGKILL) -> None:
         """Send a signal to a process."""

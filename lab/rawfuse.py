@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A FUSE server without libfuse that can be told to misbehave.
 
-It needs no more than Debian's python3-minimal (no json, no ctypes), because it runs inside the lab's nodes too. Files:
-`/ok` answers, `/stuck` takes a READ and never answers it, `/unread` stops the server from reading the device as soon as
-it is opened, so that later requests stay queued in the kernel, `/stream` never ends and never stops answering.
+It needs no more than Debian's python3-minimal (no json, ctypes or shutil), because it runs inside the lab's nodes too.
+Its files: `/ok` answers, `/stuck` takes a READ and never answers it, `/unread` stops the server from reading the device
+as soon as it is opened, so that later requests stay queued in the kernel, `/stream` never ends and always answers.
 
 The wire format is the kernel's include/uapi/linux/fuse.h, protocol 7.31.
 """
@@ -11,7 +11,6 @@ The wire format is the kernel's include/uapi/linux/fuse.h, protocol 7.31.
 import argparse
 import errno
 import os
-import shutil
 import stat
 import struct
 import subprocess
@@ -157,7 +156,8 @@ def start_helper(device: int, name: str) -> int:
     folder = Path("/tmp") / f"rawfuse-{os.getpid()}"
     folder.mkdir(mode=0o700)
     program = folder / name
-    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    program.write_bytes(Path("/bin/sleep").read_bytes())
+    program.chmod(0o700)
     quiet = subprocess.DEVNULL
     helper = subprocess.Popen(
         [str(program), HELPER_SECONDS],
@@ -167,7 +167,8 @@ def start_helper(device: int, name: str) -> int:
         stdout=quiet,
         stderr=quiet,
     )
-    shutil.rmtree(folder)
+    program.unlink()
+    folder.rmdir()
     return helper.pid
 
 

@@ -49,6 +49,9 @@ class Place(Protocol):
     def start(self, name: str, command: Sequence[str]) -> int:
         """Start a program there in the background; return its pid as the place counts."""
 
+    def output(self, name: str) -> str:
+        """Give what a program started there has printed."""
+
     def kill(self, pid: int, *, with_signal: int = signal.SIGKILL) -> None:
         """Send a signal there."""
 
@@ -103,6 +106,8 @@ class FuseMount(Closing):
             self.name, [*place.rawfuse, self.mountpoint, "--report", self.report, *self.options.arguments()]
         )
         wait_until(lambda: self.see(self.report).exists() or not self.runs(self.server_pid), "the FUSE server mounts")
+        if not self.see(self.report).exists():
+            raise RuntimeError(f"the FUSE server did not mount: {place.output(self.name)}")
         facts = dict(line.split() for line in self.see(self.report).read_text().splitlines())
         self.helper_pid = int(facts["helper"]) or None
         self.connection = int(facts["connection"])
@@ -230,5 +235,5 @@ class BusyMount(FuseMount):
 
     def bytes_read(self) -> int:
         """Give how many bytes the reader has read so far (rchar of proc(5)'s io)."""
-        facts = dict(line.split(": ") for line in (self.see(f"/proc/{self.reader_pid}/io")).read_text().splitlines())
+        facts = dict(line.split(": ") for line in self.see(f"/proc/{self.reader_pid}/io").read_text().splitlines())
         return int(facts["rchar"])

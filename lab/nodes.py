@@ -1,0 +1,321 @@
+"""Nodes that really boot: systemd-nspawn with systemd, logind and sshd, each in a network namespace of its own.
+
+`python -m lab.nodes up [NAME]` starts one that outlives the command, `list` shows what stands, `down` takes down what
+was started by hand or left by killed tests (`--left`: only that). What a running test has made is left alone.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab import leftovers, network, rootfs
+from lab.closing import Closing
+from lab.guardian import guarded_record
+from lab.leftovers import Connection, Record
+from lab.process import Process, wait_until
+
+LAB = Path(__file__).resolve().parent
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
+BOOT_SECONDS = 120.0
+NSPAWN = (
+    "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--console=pipe", "--bind=/dev/fuse",
+    "--kill-signal=SIGRTMIN+3", "--link-journal=no", "--resolv-conf=off", "--timezone=off",
+)  # fmt: skip
+NODE_FOLDER = "/var/lib/lab"
+RAWFUSE = "/usr/local/lib/lab/rawfuse.py"
+
+
+class Node(Closing):
+    """One booted node; it is also a place for FUSE mounts (lab/stuck.py)."""
+
+    port = 22
+
+    def __init__(self, name: str = "gpu-01", *, keep: bool = False, wait: bool = True) -> None:
+        """Boot, and wait until users can log in unless told otherwise; `keep` lets it outlive this process."""
+        base = rootfs.build()
+        self.name = name
+        self.private_key = base.private_key
+        self._wire = network.take_number()
+        self._record = guarded_record(f"node-{self._wire.number}", keep=keep)
+        self._record.network_namespaces.append(self._wire.namespace)
+        self._record.links.append(self._wire.link)
+        self.folder_here = leftovers.run_folder() / self._record.name
+        self._record.folders.append(str(self.folder_here))
+        self._record.save()
+        try:
+            network.connect(self._wire)
+            self._make_disk(base.folder)
+            self._supervisor = self._power_on()
+            if wait:
+                self.wait()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def address(self) -> str:
+        """Give the IPv4 address, which this machine can reach."""
+        return self._wire.address
+
+    @property
+    def host_key(self) -> str:
+        """Give the public host key, as `ssh-ed25519 AAAA...`."""
+        return " ".join((self._disk / "etc/ssh/ssh_host_ed25519_key.pub").read_text().split()[:2])
+
+    @property
+    def boot_id(self) -> str:
+        """Give the boot_id as the node sees it; FileNotFoundError while it is down."""
+        return (self.root / "proc/sys/kernel/random/boot_id").read_text().strip()
+
+    @property
+    def init(self) -> Process:
+        """Name the node's first process; ProcessLookupError while it is down."""
+        try:
+            nspawn = (self.folder_here / "nspawn.pid").read_text().strip()
+            children = Path(f"/proc/{nspawn}/task/{nspawn}/children").read_text().split()
+        except FileNotFoundError as down:
+            raise ProcessLookupError(f"{self.name} is down") from down
+        if not children:
+            raise ProcessLookupError(f"{self.name} has no first process yet")
+        return Process.of(int(children[0]))
+
+    def set_reboot_delay(self, seconds: float) -> None:
+        """Let each reboot from now on take this much longer."""
+        (self.folder_here / "reboot_delay").write_text(str(seconds))
+
+    def set_no_return(self) -> None:
+        """Let the node stay away when it is rebooted the next time."""
+        (self.folder_here / "no_return").touch()
+
+    def reboot(self) -> str:
+        """Reboot as an administrator would and wait until users can log in; return the new boot_id."""
+        before = self.boot_id
+        self.run(["systemctl", "reboot"])
+        return self.wait(after_boot=before)
+
+    def crash(self) -> str:
+        """End everything on the node at once, without a goodbye, and wait for the next boot; return its boot_id."""
+        before = self.boot_id
+        (self.folder_here / "crash").touch()
+        self.init.send(signal.SIGKILL)
+        return self.wait(after_boot=before)
+
+    def cut(self) -> None:
+        """Unplug the node from the network."""
+        self._wire.cut()
+
+    def mend(self) -> None:
+        """Plug it in again."""
+        self._wire.mend()
+
+    def down(self) -> bool:
+        """Tell whether the node is off for good: it was stopped, died, or did not return."""
+        return self._supervisor.poll() is not None
+
+    def wait(self, *, after_boot: str | None = None) -> str:
+        """Wait until users can log in, on another boot than `after_boot`; return the boot_id."""
+        wait_until(lambda: self.down() or self._ready(after_boot), f"{self.name} boots", seconds=BOOT_SECONDS)
+        if self.down():
+            log = (self.folder_here / "log").read_text(errors="replace")[-2000:]
+            raise RuntimeError(
+                f"{self.name} ended instead of booting ({self._supervisor.returncode}); with many nodes"
+                f" fs.inotify.max_user_instances is what they run out of. {log}"
+            )
+        return self.boot_id
+
+    def ssh(
+        self, command: str, *, user: str = "root", seconds: float = 60.0, given: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command over OpenSSH with the host key pinned; TimeoutExpired after `seconds`."""
+        known_hosts = self.folder_here / "known_hosts"
+        known_hosts.write_text(f"{self.address} {self.host_key}\n")
+        options = ["BatchMode=yes", "ConnectTimeout=10", "LogLevel=ERROR", "StrictHostKeyChecking=yes"]
+        options += [f"UserKnownHostsFile={known_hosts}", "IdentitiesOnly=yes"]
+        flags = [part for option in options for part in ("-o", option)]
+        return subprocess.run(
+            ["ssh", "-F", "/dev/null", *flags, "-i", str(self.private_key), f"{user}@{self.address}", command],
+            input=given or "",
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+
+    def run(self, command: Sequence[str], *, seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
+        """Run a program on the node without its sshd, which leaves no login behind."""
+        return subprocess.run(
+            [*self.enter_prefix, *command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+
+    @property
+    def enter_prefix(self) -> list[str]:
+        """Give the command line prefix by which this machine starts a program on the node."""
+        return ["nsenter", "-t", str(self.init.pid), "-m", "-u", "-i", "-n", "-p", "--"]
+
+    @property
+    def root(self) -> Path:
+        """Give the way by which this process sees the node's root folder, mounts included."""
+        return Path(f"/proc/{self.init.pid}/root")
+
+    @property
+    def folder(self) -> str:
+        """Give the node's folder for mount points and reports."""
+        return NODE_FOLDER
+
+    @property
+    def rawfuse(self) -> Sequence[str]:
+        """Give the command that starts the FUSE server on the node."""
+        return ["python3", RAWFUSE]
+
+    def start(self, name: str, command: Sequence[str]) -> int:
+        """Start a program as a systemd service that leaves its children alone when it ends; return its pid there."""
+        unit = f"lab-{name}.service"
+        properties = ["Type=exec", "KillMode=process", "SendSIGKILL=no"]
+        flags = [f"--property={each}" for each in properties]
+        started = self.run(["systemd-run", "--quiet", "--collect", f"--unit={unit}", *flags, "--", *command])
+        pid = int(self.run(["systemctl", "show", "-p", "MainPID", "--value", unit]).stdout or 0)
+        if started.returncode != 0 or pid == 0:
+            raise RuntimeError(f"{self.name} did not start {command[0]}: {started.stderr}")
+        return pid
+
+    def output(self, name: str) -> str:
+        """Give what a service started by `start` has printed."""
+        return self.run(["journalctl", "--no-pager", "-o", "cat", "-u", f"lab-{name}.service"]).stdout
+
+    def kill(self, pid: int, *, with_signal: int = signal.SIGKILL) -> None:
+        """Send a signal to one of the node's processes."""
+        self.run(["kill", f"-{int(with_signal)}", str(pid)])
+
+    def reap(self) -> None:
+        """Do nothing: the node's first process collects its children."""
+
+    def remember(self, connection: Connection) -> None:
+        """Do nothing: with the node's processes its connections go too."""
+
+    def anchors(self) -> list[Process]:
+        """Give the node's first process."""
+        return [self.init]
+
+    def unmount(self, mountpoint: str) -> None:
+        """Take an aborted mount out of the node's mount table."""
+        self.run(["umount", "-l", mountpoint])
+
+    def close(self) -> None:
+        """Switch off and remove everything."""
+        self._record.undo()
+        network.drop_unused_bridge()
+        if hasattr(self, "_supervisor"):
+            self._supervisor.wait()
+
+    @property
+    def _disk(self) -> Path:
+        return self.folder_here / "disk"
+
+    def _make_disk(self, base: Path) -> None:
+        for name in ("upper", "work", "disk"):
+            (self.folder_here / name).mkdir(parents=True)
+        self._record.mounts.append(str(self._disk))
+        self._record.save()
+        layers = f"lowerdir={base},upperdir={self.folder_here}/upper,workdir={self.folder_here}/work"
+        subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, str(self._disk)], check=True)
+        etc = self._disk / "etc"
+        (etc / "hostname").write_text(f"{self.name}\n")
+        (etc / "hosts").write_text(f"127.0.0.1 localhost\n{self.address} {self.name}\n")
+        key = etc / "ssh/ssh_host_ed25519_key"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.name, "-f", str(key)], check=True)
+        (etc / "ssh/sshd_config.d/node.conf").write_text("HostKey /etc/ssh/ssh_host_ed25519_key\n")
+        for folder in (self._disk / NODE_FOLDER.lstrip("/"), (self._disk / RAWFUSE.lstrip("/")).parent):
+            folder.mkdir(parents=True)
+        shutil.copy(LAB / "rawfuse.py", self._disk / RAWFUSE.lstrip("/"))
+
+    def _power_on(self) -> "subprocess.Popen[bytes]":
+        cgroups = control_groups(self._record.name)
+        self._record.cgroups = [str(cgroup) for cgroup in cgroups]
+        self._record.save()
+        for cgroup in cgroups:
+            cgroup.mkdir()
+        nspawn = [*NSPAWN, "-D", str(self._disk), f"--machine={self.name}"]
+        nspawn += [f"--network-namespace-path=/run/netns/{self._wire.namespace}"]
+        supervisor = [str(LAB / "node_supervisor.sh"), str(self.folder_here), *self._record.cgroups, "--", *nspawn]
+        with (self.folder_here / "log").open("ab") as log:
+            child = subprocess.Popen(
+                supervisor, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+            )
+        self._record.processes.append(Process.of(child.pid))
+        self._record.save()
+        return child
+
+    def _ready(self, after_boot: str | None) -> bool:
+        try:
+            root = self.root
+            booted = self.boot_id != after_boot and (root / "run/systemd/users").is_dir()
+            return booted and not (root / "run/nologin").exists() and answers_ssh(self.address, self.port)
+        except (FileNotFoundError, ProcessLookupError, NotADirectoryError):
+            return False
+
+
+def control_groups(name: str) -> list[Path]:
+    """Give the control groups of a node's own: in both of systemd's hierarchies, or in the only one there is."""
+    hybrid = [CONTROL_GROUPS / hierarchy for hierarchy in ("systemd", "unified")]
+    bases = [base for base in hybrid if base.is_dir()] or [CONTROL_GROUPS]
+    return [base / f"unstick-lab-{name}" for base in bases]
+
+
+def answers_ssh(address: str, port: int) -> bool:
+    """Tell whether an SSH server greets there within a second."""
+    try:
+        with socket.create_connection((address, port), 1) as connection:
+            connection.settimeout(1)
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def take_down(*, kept_too: bool = True) -> list[str]:
+    """Undo what killed tests left and what was started to be kept; return the names."""
+    names = leftovers.undo_dead(kept_too=kept_too)
+    if os.getuid() == 0:
+        network.drop_unused_bridge()
+    return names
+
+
+def describe(record: Record) -> str:
+    """Give one line about a record."""
+    owner = "kept" if record.owner is None else f"pid {record.owner.pid}"
+    alive = record.owner is None or record.owner.alive()
+    return f"{record.name}  {owner}{'' if alive else ' (gone)'}"
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run one of the commands of this module's docstring."""
+    parser = argparse.ArgumentParser(prog="python -m lab.nodes", description=__doc__)
+    parser.add_argument("command", choices=["up", "list", "down"])
+    parser.add_argument("name", nargs="?", default="gpu-01")
+    parser.add_argument("--left", action="store_true", help="take down only what killed tests left")
+    chosen = parser.parse_args(given)
+    if chosen.command == "list":
+        print("\n".join(describe(record) for record in leftovers.all_records()) or "nothing")
+    elif chosen.command == "down":
+        names = take_down(kept_too=not chosen.left)
+        print("\n".join(f"removed {name}" for name in names) or "nothing was left")
+    else:
+        node = Node(chosen.name, keep=True)
+        facts = {"name": node.name, "address": node.address, "port": node.port, "user": "root"}
+        print(json.dumps(facts | {"key_file": str(node.private_key), "host_key": node.host_key}, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
