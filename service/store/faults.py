@@ -1,0 +1,92 @@
+"""What an error of the database means: whose fault it is, and whether another try may help."""
+
+from enum import StrEnum
+
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
+
+from service.domain.errors import BrokenRule, Conflict, InvalidInput, Unavailable, UnstickError
+
+# PostgreSQL's codes (Appendix A of its manual): deadlock, serialization, lock not available.
+_CONTENTION = frozenset({"40P01", "40001", "55P03"})
+# The server ends sessions (admin shutdown, crash, starting up) or has no room for another.
+_GONE = frozenset({"57P01", "57P02", "57P03", "53300"})
+# The database or its disk is full.
+_FULL = frozenset({"53100", "SQLITE_FULL"})
+_SQLITE_CONTENTION = ("SQLITE_BUSY", "SQLITE_LOCKED")
+
+
+class Fault(StrEnum):
+    """Why a transaction did not go through."""
+
+    #: Somebody else had the lock; trying again helps.
+    CONTENTION = "contention"
+    #: The server or the connection is gone; a new connection may help.
+    GONE = "gone"
+    FULL = "full"
+    #: What was to be written breaks a constraint or cannot be stored: the writer's own fault.
+    REFUSED = "refused"
+    OTHER = "other"
+
+
+def fault_of(error: SQLAlchemyError) -> Fault:
+    """Say what kind of fault an error is."""
+    if isinstance(error, NoConnectionFree):
+        return Fault.CONTENTION
+    if not isinstance(error, DBAPIError):
+        return Fault.REFUSED if isinstance(error, StatementError) else Fault.OTHER
+    code = _code(error)
+    if code in _CONTENTION or code.startswith(_SQLITE_CONTENTION):
+        return Fault.CONTENTION
+    if error.connection_invalidated or code in _GONE or code.startswith("08"):
+        return Fault.GONE
+    if code in _FULL:
+        return Fault.FULL
+    return Fault.REFUSED if isinstance(error, IntegrityError | DataError) else Fault.OTHER
+
+
+def unavailable(error: SQLAlchemyError) -> Unavailable:
+    """Return the refusal that a caller gets when nothing of his was written."""
+    detail = _words(error)
+    match fault_of(error):
+        case Fault.CONTENTION:
+            return Unavailable(
+                f"The database is locked by another process ({detail}).", "Nothing was recorded; try again."
+            )
+        case Fault.GONE:
+            return Unavailable(
+                f"The database does not answer ({detail}).", "Nothing was recorded; try again when it is back."
+            )
+        case Fault.FULL:
+            return Unavailable(f"The disk of the database is full ({detail}).", "Make room, then try again.")
+        case Fault.REFUSED | Fault.OTHER:
+            return Unavailable(f"The database refused ({detail}).", "Run `unstick doctor`; nothing was recorded.")
+
+
+def refusal(error: SQLAlchemyError) -> UnstickError:
+    """Return the error for something that the database does not take, whoever asks."""
+    match error:
+        case IntegrityError() if _is_duplicate(error):
+            return Conflict(f"It is there already ({_words(error)}).", "Look at what is there.")
+        case DataError():
+            return InvalidInput(f"It cannot be stored ({_words(error)}).")
+        case _:
+            return BrokenRule(f"It cannot be stored ({_words(error)}).")
+
+
+def _is_duplicate(error: IntegrityError) -> bool:
+    return _code(error) in ("23505", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY")
+
+
+def _code(error: DBAPIError) -> str:
+    """Return PostgreSQL's five characters or SQLite's name of the error, or nothing."""
+    origin = error.orig
+    code = getattr(origin, "sqlstate", None) or getattr(origin, "sqlite_errorname", None)
+    return str(code or "")
+
+
+def _words(error: SQLAlchemyError) -> str:
+    """Return the database's own first line, without the statement and its values."""
+    origin = error.orig if isinstance(error, StatementError) else None
+    lines = str(origin if origin is not None else error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

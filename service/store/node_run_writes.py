@@ -1,0 +1,128 @@
+"""How node runs change: every statement compares the epoch, or needs no claim and says why."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Update, case, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from service.domain.errors import Conflict, EpochLost, NotFound
+from service.domain.run import HOLDING_STATES, NodeRun, run_state
+from service.store import rows
+from service.store.tables import CLAIMED, HOLDING, OPEN, UNCLAIMED, node_runs, runs
+
+_C = node_runs.c
+#: What a node run is from its beginning to its end.
+_FIXED = ("id", "run_id", "node", "position", "dry_run", "acts", "runbook", "created_at", "epoch")
+
+
+def claim(connection: Connection, node_run_id: str, *, owner: str, now: datetime) -> NodeRun | None:
+    """Take a due and unclaimed node run; None when there is no such one any more."""
+    statement = update(node_runs).where(_C.id == node_run_id, UNCLAIMED, _C.wake_at <= now)
+    return _take(connection, statement, owner=owner)
+
+
+def take_from(connection: Connection, node_run: NodeRun, *, owner: str) -> NodeRun | None:
+    """Take a node run from the owner it had; None when that is no longer so."""
+    statement = update(node_runs).where(
+        _C.id == node_run.id, CLAIMED, _C.owner == node_run.owner, _C.epoch == node_run.epoch
+    )
+    return _take(connection, statement, owner=owner)
+
+
+def save(connection: Connection, node_run: NodeRun, *, releases: bool) -> None:
+    """Write a node run whose epoch is still the given one, and what follows for its run.
+
+    A cancel that a person asked for since the caller read, and a wake that came since it claimed,
+    are not undone. Raises EpochLost, NotFound, and Conflict when the node is taken or it had ended.
+    """
+    before = connection.execute(select(_C.state).where(_C.id == node_run.id)).scalar()
+    statement = _save_statement(node_run, releases=releases)
+    takes = node_run.acts and node_run.state in HOLDING_STATES and before not in HOLDING_STATES
+    try:
+        written = _undoable(connection, statement) if takes else connection.execute(statement).rowcount
+    except IntegrityError as error:
+        raise node_taken(connection, node_run) from error
+    if not written:
+        raise _lost(connection, node_run)
+    if before is not node_run.state:
+        refresh_run(connection, node_run.run_id)
+
+
+def request_cancel(connection: Connection, node_run_id: str, *, by: str, reason: str) -> None:
+    """Note who wants it to end. It needs no claim, since `save` never takes it back; the first one counts."""
+    statement = update(node_runs).where(_C.id == node_run_id, OPEN, _C.cancel_requested_by.is_(None))
+    connection.execute(statement.values(cancel_requested_by=by, cancel_reason=reason))
+
+
+def wake(connection: Connection, node_run_ids: Sequence[str], *, at: datetime) -> None:
+    """Make open node runs due. It needs no claim: one that is claimed is due again when it is released."""
+    claimed = _C.owner.is_not(None)
+    woken = case((_C.woken_at <= at, _C.woken_at), else_=at)
+    connection.execute(
+        update(node_runs)
+        .where(_C.id.in_(node_run_ids), OPEN)
+        .values(wake_at=case((claimed, _C.wake_at), else_=at), woken_at=case((claimed, woken), else_=None))
+    )
+
+
+def refresh_run(connection: Connection, run_id: str) -> None:
+    """Write the state of a run anew from those of its node runs."""
+    states = connection.execute(select(_C.state).where(_C.run_id == run_id).distinct()).scalars()
+    connection.execute(update(runs).where(runs.c.id == run_id).values(state=run_state(states)))
+
+
+def node_taken(connection: Connection, node_run: NodeRun) -> Conflict:
+    """Return the refusal that names the node and who has it."""
+    row = connection.execute(select(node_runs).where(HOLDING, _C.node == node_run.node)).first()
+    if row is None:
+        return Conflict(f"Node {node_run.node} was taken by another run.", "Try again.")
+    return Conflict(
+        f"Node {node_run.node} is taken by node run {row.id} of run {row.run_id} ({row.runbook}, {row.state}).",
+        f"Wait for it, or look at it: unstick show {row.run_id}",
+    )
+
+
+def _take(connection: Connection, statement: Update, *, owner: str) -> NodeRun | None:
+    # A wake that came before is seen by whoever claims now: he reads the history afterwards.
+    statement = statement.values(owner=owner, epoch=_C.epoch + 1, woken_at=None)
+    row = connection.execute(statement.returning(*_C)).mappings().first()
+    return None if row is None else rows.from_row(NodeRun, row)
+
+
+def _save_statement(node_run: NodeRun, *, releases: bool) -> Update:
+    values: dict[str, Any] = {name: value for name, value in rows.to_row(node_run).items() if name not in _FIXED}
+    if node_run.cancel_requested_by is None:
+        del values["cancel_requested_by"], values["cancel_reason"]
+    if releases:
+        values |= {"owner": None, "woken_at": None}
+        if not node_run.state.ended:
+            values["wake_at"] = _earlier(node_run.wake_at)
+    # A state that is final stays so: late facts are appended elsewhere.
+    not_ended = or_(OPEN, _C.state == node_run.state)
+    return update(node_runs).where(_C.id == node_run.id, _C.epoch == node_run.epoch, not_ended).values(values)
+
+
+def _earlier(wake_at: datetime | None) -> Any:
+    if wake_at is None:
+        return _C.woken_at
+    return case((_C.woken_at <= wake_at, _C.woken_at), else_=wake_at)
+
+
+def _undoable(connection: Connection, statement: Update) -> int:
+    with connection.begin_nested():
+        return connection.execute(statement).rowcount
+
+
+def _lost(connection: Connection, node_run: NodeRun) -> Conflict | NotFound:
+    row = connection.execute(select(_C.state, _C.epoch, _C.owner).where(_C.id == node_run.id)).first()
+    if row is None:
+        return NotFound(f"There is no node run {node_run.id}.", "Look at the list.")
+    if row.epoch != node_run.epoch:
+        who = row.owner or "somebody"
+        return EpochLost(
+            f"Node run {node_run.id} was taken by {who} (epoch {row.epoch}, not {node_run.epoch}).",
+            "Nothing was written; read it again.",
+        )
+    return Conflict(f"Node run {node_run.id} has ended as {row.state}.", "An end is final; make a new run.")

@@ -1,0 +1,266 @@
+"""Reads. Lists page by keyset: they never count, never skip rows, never carry output."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, func, literal, select, tuple_
+
+from service.app.ports import AuditFilter, Backlog, Page, RunbookSource, RunFilter, RunHead
+from service.domain.audit import AuditEvent
+from service.domain.errors import InvalidInput, NotFound
+from service.domain.person import Token
+from service.domain.plan import PlannedScript
+from service.domain.run import Attempt, Gate, GateState, History, Hold, NodeRun, Resolution, Run
+from service.domain.script import Stream
+from service.store import cursor as cursors
+from service.store import output, rows, tables
+
+Part = TypeVar("Part", Attempt, Gate, Resolution)
+
+_NODE_RUNS = select(tables.node_runs)
+_DUE = _NODE_RUNS.where(tables.UNCLAIMED).order_by(tables.node_runs.c.wake_at, tables.node_runs.c.id)
+_CLAIMED = _NODE_RUNS.where(tables.CLAIMED).order_by(tables.node_runs.c.owner, tables.node_runs.c.id)
+_OPEN_ACTING = _NODE_RUNS.where(tables.OPEN_ACTING).order_by(
+    tables.node_runs.c.created_at, tables.node_runs.c.position, tables.node_runs.c.id
+)
+
+
+class SqlReader:
+    """Looks at one consistent state of the database."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Look through this connection, in the transaction that it has."""
+        self._connection = connection
+
+    def run(self, run_id: str) -> Run:
+        """Return a run; NotFound."""
+        return rows.run_of(self._one(tables.runs, run_id, what="run"))
+
+    def runs(self, which: RunFilter, *, cursor: str | None, limit: int) -> Page[Run]:
+        """Return runs, newest first, by keyset."""
+        runs, node_runs = tables.runs, tables.node_runs
+        query, at, key = select(runs), runs.c.created_at, runs.c.id
+        if which.node is not None:
+            # Along the index of the node: a node with few runs is not looked for among all of them.
+            query = query.join(node_runs, node_runs.c.run_id == runs.c.id).where(node_runs.c.node == which.node)
+            at, key = node_runs.c.run_created_at, node_runs.c.run_id
+        for name in ("runbook", "state", "dry_run", "requested_by"):
+            wanted = getattr(which, name)
+            if wanted is not None:
+                query = query.where(runs.c[name] == wanted)
+        found, more = self._page(query, at, key, cursor=cursor, limit=limit, kind="runs")
+        values = tuple(rows.run_of(row) for row in found)
+        return Page(values, cursors.encode("runs", values[-1].created_at, values[-1].id) if more else None)
+
+    def run_by_key(self, person: str, key: str) -> Run | None:
+        """Return the run that this person requested with this idempotency key."""
+        c = tables.runs.c
+        row = self._first(select(tables.runs).where(c.requested_by == person, c.idempotency_key == key))
+        return None if row is None else rows.run_of(row)
+
+    def heads(self, run_ids: Sequence[str]) -> Mapping[str, RunHead]:
+        """Return state and first nodes of these runs, in one query; unknown ids are left out."""
+        c = tables.runs.c
+        found = self._all(select(c.id, c.state, c.first_nodes, c.more_nodes).where(c.id.in_(run_ids)))
+        return {row["id"]: RunHead(row["state"], row["first_nodes"], row["more_nodes"]) for row in found}
+
+    def runbook_source(self, run_id: str) -> RunbookSource:
+        """Return the runbook's text as it was planned; NotFound."""
+        source, runs = tables.runbook_sources, tables.runs
+        row = self._first(select(source).join(runs, runs.c.source_sha256 == source.c.sha256).where(runs.c.id == run_id))
+        if row is None:
+            raise _missing("run", run_id)
+        return RunbookSource(row["name"], row["text"], row["prelude"], row["revision"])
+
+    def scripts(self, run_id: str, node: str) -> tuple[PlannedScript, ...]:
+        """Return the scripts that were planned for a node."""
+        planned = tables.planned_scripts
+        row = self._first(select(planned.c.scripts).where(planned.c.run_id == run_id, planned.c.node == node))
+        return () if row is None else rows.unpack_scripts(row["scripts"])
+
+    def node_run(self, node_run_id: str) -> NodeRun:
+        """Return a node run; NotFound."""
+        return rows.from_row(NodeRun, self._one(tables.node_runs, node_run_id, what="node run"))
+
+    def node_runs(self, run_id: str) -> tuple[NodeRun, ...]:
+        """Return the node runs of a run, by position."""
+        c = tables.node_runs.c
+        return self._node_runs(_NODE_RUNS.where(c.run_id == run_id).order_by(c.position, c.id))
+
+    def history(self, node_run_id: str) -> History:
+        """Return everything recorded of a node run; NotFound."""
+        return self._histories([self.node_run(node_run_id)], lambda column: column == node_run_id)[0]
+
+    def histories(self, run_id: str) -> tuple[History, ...]:
+        """Return everything recorded of each node run of a run, by position, in four queries."""
+        of_run = select(tables.node_runs.c.id).where(tables.node_runs.c.run_id == run_id)
+        return self._histories(self.node_runs(run_id), lambda column: column.in_(of_run))
+
+    def backlog(self) -> Backlog:
+        """Return how many node runs are open, by state, and how many gates; it looks at nothing that has ended."""
+        state, gates = tables.node_runs.c.state, tables.gates
+        by_state = self._all(select(state, func.count().label("number")).where(tables.OPEN).group_by(state))
+        waiting = self._first(select(func.count().label("number")).where(gates.c.state == GateState.OPEN))
+        numbers = {row["state"]: row["number"] for row in by_state}
+        return Backlog(numbers, 0 if waiting is None else waiting["number"])
+
+    def due(self, now: datetime, *, limit: int) -> tuple[NodeRun, ...]:
+        """Return unclaimed node runs in an open state whose `wake_at` has come, oldest first."""
+        return self._node_runs(_DUE.where(tables.node_runs.c.wake_at <= now).limit(limit))
+
+    def next_wake(self) -> datetime | None:
+        """Return the earliest `wake_at` of an unclaimed open node run."""
+        wake_at = tables.node_runs.c.wake_at
+        row = self._first(select(func.min(wake_at).label("wake_at")).where(tables.UNCLAIMED, wake_at.is_not(None)))
+        return None if row is None else row["wake_at"]
+
+    def owned_by_others(self, owner: str) -> tuple[NodeRun, ...]:
+        """Return open node runs that some other owner has claimed."""
+        return self._node_runs(_CLAIMED.where(tables.node_runs.c.owner != owner))
+
+    def holder(self, node: str) -> NodeRun | None:
+        """Return the acting node run that has this node to itself."""
+        found = self._node_runs(_NODE_RUNS.where(tables.HOLDING, tables.node_runs.c.node == node).limit(1))
+        return found[0] if found else None
+
+    def open_acting(self, *, runbook: str | None = None, node: str | None = None) -> tuple[NodeRun, ...]:
+        """Return acting node runs in an open state, by creation."""
+        query = _OPEN_ACTING
+        if runbook is not None:
+            query = query.where(tables.node_runs.c.runbook == runbook)
+        if node is not None:
+            query = query.where(tables.node_runs.c.node == node)
+        return self._node_runs(query)
+
+    def attempt(self, attempt_id: str) -> Attempt:
+        """Return an attempt; NotFound."""
+        return rows.from_row(Attempt, self._one(tables.attempts, attempt_id, what="attempt"))
+
+    def output(self, attempt_id: str, stream: Stream, *, offset: int = 0) -> bytes:
+        """Return what is kept of a stream, live or ended, from an offset (in kept bytes) on.
+
+        Empty when the attempt wrote nothing, or when retention has dropped what it wrote.
+        """
+        return output.kept(self._connection, attempt_id, stream)[max(offset, 0) :]
+
+    def gate(self, gate_id: str) -> Gate:
+        """Return a gate; NotFound."""
+        return rows.from_row(Gate, self._one(tables.gates, gate_id, what="gate"))
+
+    def gates(self, state: GateState | None, *, cursor: str | None, limit: int) -> Page[Gate]:
+        """Return gates, newest first."""
+        c = tables.gates.c
+        query = select(tables.gates) if state is None else select(tables.gates).where(c.state == state)
+        found, more = self._page(query, c.opened_at, c.id, cursor=cursor, limit=limit, kind="gates")
+        values = tuple(rows.from_row(Gate, row) for row in found)
+        return Page(values, cursors.encode("gates", values[-1].opened_at, values[-1].id) if more else None)
+
+    def hold(self, node: str) -> Hold | None:
+        """Return the hold on a node, past ones left out by the caller's clock."""
+        row = self._first(select(tables.holds).where(tables.holds.c.node == node))
+        return None if row is None else rows.from_row(Hold, row)
+
+    def holds(self) -> tuple[Hold, ...]:
+        """Return every hold that was not released, by node."""
+        return tuple(rows.from_row(Hold, row) for row in self._all(select(tables.holds).order_by(tables.holds.c.node)))
+
+    def token_by_sha256(self, digest: str) -> Token | None:
+        """Return the token with this digest."""
+        row = self._first(select(tables.tokens).where(tables.tokens.c.sha256 == digest))
+        return None if row is None else rows.token_of(row)
+
+    def tokens(self) -> tuple[Token, ...]:
+        """Return every token, by name."""
+        return tuple(rows.token_of(row) for row in self._all(select(tables.tokens).order_by(tables.tokens.c.name)))
+
+    def audit(self, which: AuditFilter, *, cursor: str | None, limit: int) -> Page[AuditEvent]:
+        """Return audit events, newest first: by time, and by seq within one run."""
+        events = tables.audit_events
+        query = select(events)
+        for name in ("run_id", "node", "person", "action"):
+            wanted = getattr(which, name)
+            if wanted is not None:
+                query = query.where(events.c[name] == wanted)
+        if which.since is not None:
+            query = query.where(events.c.at >= which.since)
+        if which.until is not None:
+            query = query.where(events.c.at < which.until)
+        at = events.c.at if which.run_id is None else None
+        found, more = self._page(query, at, events.c.seq, cursor=cursor, limit=limit, kind="audit")
+        values = tuple(rows.event_of(row) for row in found)
+        return Page(values, cursors.encode("audit", values[-1].at, values[-1].seq) if more else None)
+
+    def audit_after(self, seq: int, *, run_id: str | None, limit: int) -> tuple[AuditEvent, ...]:
+        """Return audit events with a greater seq, oldest first."""
+        events = tables.audit_events
+        query = select(events).where(events.c.seq > seq).order_by(events.c.seq).limit(limit)
+        if run_id is not None:
+            query = query.where(events.c.run_id == run_id)
+        return tuple(rows.event_of(row) for row in self._all(query))
+
+    def _histories(
+        self, node_runs: Sequence[NodeRun], among: Callable[[ColumnElement[str]], ColumnElement[bool]]
+    ) -> tuple[History, ...]:
+        attempts, gates, resolutions = tables.attempts, tables.gates, tables.resolutions
+        of_attempts = select(attempts).where(among(attempts.c.node_run_id)).order_by(attempts.c.number)
+        of_gates = select(gates).where(among(gates.c.node_run_id))
+        of_gates = of_gates.order_by(gates.c.opened_at, gates.c.round, gates.c.id)
+        of_resolutions = select(resolutions).where(among(resolutions.c.node_run_id))
+        of_resolutions = of_resolutions.order_by(resolutions.c.at, resolutions.c.after_number, resolutions.c.id)
+        by_attempt = _grouped(Attempt, self._all(of_attempts))
+        by_gate = _grouped(Gate, self._all(of_gates))
+        by_resolution = _grouped(Resolution, self._all(of_resolutions))
+        return tuple(
+            History(one, by_attempt.get(one.id, ()), by_gate.get(one.id, ()), by_resolution.get(one.id, ()))
+            for one in node_runs
+        )
+
+    def _page(
+        self,
+        query: Select[Any],
+        at: ColumnElement[Any] | None,
+        key: ColumnElement[Any],
+        *,
+        cursor: str | None,
+        limit: int,
+        kind: str,
+    ) -> tuple[Sequence[RowMapping], bool]:
+        """Return one page of a query, newest first, and whether more follows. Without `at` the key alone orders."""
+        if limit < 1:
+            raise InvalidInput(f"A page of {limit} rows is none.", "Ask for 1 to 200 rows.")
+        if cursor is not None:
+            moment, value = cursors.decode(kind, cursor, key=int if kind == "audit" else str)
+            place = literal(value, key.type)
+            query = query.where(
+                key < place if at is None else tuple_(at, key) < tuple_(literal(moment, at.type), place)
+            )
+        order = [key.desc()] if at is None else [at.desc(), key.desc()]
+        found = self._all(query.order_by(*order).limit(limit + 1))
+        return found[:limit], len(found) > limit
+
+    def _node_runs(self, query: Select[Any]) -> tuple[NodeRun, ...]:
+        return tuple(rows.from_row(NodeRun, row) for row in self._all(query))
+
+    def _one(self, table: Table, key: str, *, what: str) -> RowMapping:
+        row = self._first(select(table).where(table.c.id == key))
+        if row is None:
+            raise _missing(what, key)
+        return row
+
+    def _first(self, query: Select[Any]) -> RowMapping | None:
+        return self._connection.execute(query).mappings().first()
+
+    def _all(self, query: Select[Any]) -> Sequence[RowMapping]:
+        return self._connection.execute(query).mappings().all()
+
+
+def _grouped(kind: type[Part], found: Sequence[RowMapping]) -> dict[str, tuple[Part, ...]]:
+    parts: dict[str, list[Part]] = {}
+    for row in found:
+        parts.setdefault(row["node_run_id"], []).append(rows.from_row(kind, row))
+    return {node_run_id: tuple(values) for node_run_id, values in parts.items()}
+
+
+def _missing(what: str, key: str) -> NotFound:
+    return NotFound(f"There is no {what} {key}.", "Look at the list.")
