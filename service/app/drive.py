@@ -33,7 +33,8 @@ from service.domain.run import History, NodeRun, NodeRunState
 def drive(service: Service, node_run: NodeRun, *, keep_on: Callable[[], bool] = lambda: True) -> None:
     """Go on with a claimed node run until it waits, has ended, or `keep_on` says no.
 
-    In the last case it stays claimed, for the next owner to take. Raises EpochLost when another owner has taken it, Unavailable when nothing can be recorded.
+    In the last case it stays claimed, for the next owner to take. Raises EpochLost when another
+    owner has taken it, Unavailable when nothing can be recorded.
     """
     if node_run.state is NodeRunState.QUEUED and not start_node_run(service, node_run):
         return

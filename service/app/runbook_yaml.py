@@ -259,15 +259,17 @@ _KNOWN_PROBLEMS = (
     (r"could not find expected ':'", "A key without `:` stands here or in the line before.", "Add `:`, or indent it."),
     (r"expected <block end>", "The indentation does not fit the lines before.", "Indent items of one level alike."),
     (r"found unexpected end of stream", "A quote is opened and never closed.", "Close it."),
+    (r"but got '<stream end>'", "A bracket or brace is opened and never closed.", "Close it."),
     (r"found duplicate .* directive|found undefined tag|found incompatible", "A YAML directive or tag.", "Remove it."),
 )
 
 
 def _translate(error: yaml.MarkedYAMLError, text: str, *, file: str) -> Finding:
-    mark = error.problem_mark or error.context_mark
-    line = mark.line + 1 if mark is not None else 1
-    line = max(1, min(line, text.count("\n") + 1))
     problem = _one_line(error.problem or error.context or str(error))
+    open_until_the_end = "end of stream" in problem or "<stream end>" in problem
+    marks = (error.context_mark, error.problem_mark) if open_until_the_end else (error.problem_mark, error.context_mark)
+    line = next((_position(mark)[0] + 1 for mark in marks if mark is not None), 1)
+    line = max(1, min(line, text.count("\n") + 1))
     for pattern, reason, way_out in _KNOWN_PROBLEMS:
         match = re.search(pattern, problem)
         if match:

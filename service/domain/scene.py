@@ -95,7 +95,7 @@ def ask_about(scene: Scene, attempt: Attempt) -> Settle | Stop | GiveUp | WaitUn
 def settle_again(scene: Scene, round: int, *, attempt: Attempt) -> Settle | None:
     """Return the asking that a person wanted of an attempt without a known outcome, once."""
     resolution = scene.resolved(round, ResolveAs.SETTLE_AGAIN)
-    if resolution is None or (attempt.asked_at is not None and attempt.asked_at >= resolution.at):
+    if resolution is None or (attempt.asked_at is not None and attempt.asked_at > resolution.at):
         return None
     unknown = (AttemptState.UNKNOWN, AttemptState.UNKILLABLE)
     return Settle(attempt.id) if attempt.state in unknown else None
