@@ -1,0 +1,152 @@
+"""What is sent to a machine: the envelope with its settings on standard input, and one constant command line.
+
+Nothing of an order stands in a command line, where every user of the machine could read it.
+"""
+
+import math
+import re
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+
+from service.domain.errors import BrokenRule
+from service.domain.node import Become, Endpoint
+from service.domain.script import AttemptRef, ScriptOrder, Stream
+
+#: The watchdog needs up to 10 s to end a script after its deadline; then the answer is on its way.
+SLACK_SECONDS = 15
+
+#: Programs of the node that a bare image may lack.
+_PROGRAMS = "bash setsid env cat mkdir flock base64 dd"
+
+# Every byte that is kept as it is between single quotes; all others become \xHH, so that quotes, backslashes,
+# line ends and bytes of any encoding arrive unchanged whatever shell reads the text.
+_PLAIN = re.compile(rb"[^A-Za-z0-9 _.,:;@%+=/(){}\[\]<>|&$\"#!?*~^`-]")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
+# The first line of the input names the attempt, so that a shell without bash can answer for it. `cat` takes the
+# rest in large reads: a bash that reads commands from a pipe makes one system call for each byte. \042 is a quote.
+_LOADER = (
+    "read -r _ id; "
+    f"for program in {_PROGRAMS}; do "
+    "command -v $program >/dev/null 2>&1 || "
+    '{ printf "\\nunstick %s '
+    "{\\042frame\\042:\\042state\\042,\\042state\\042:\\042not_started\\042,"
+    '\\042reason\\042:\\042no_bash\\042,\\042missing\\042:\\042%s\\042}\\n" "$id" "$program"; exit 0; }; '
+    "done; "
+    'exec env -i PATH="$PATH" setsid -w bash -p -c "eval \\"\\$(cat)\\""'
+)
+
+
+def command_line(endpoint: Endpoint) -> str:
+    """Return the command line that reads an envelope on its standard input; any login shell understands it."""
+    match endpoint.become:
+        case Become.NONE:
+            before = ""
+        case Become.SUDO:
+            # LC_ALL: a refusal of sudo is told by its words.
+            before = "env LC_ALL=C sudo -n "
+    return f"exec {before}sh -c '{_LOADER}'"
+
+
+def for_start(order: ScriptOrder) -> bytes:
+    """Return the bytes that start a script once; BrokenRule when an id or a target cannot be sent."""
+    _refuse_line_breaks(order.targets)
+    return _envelope(
+        order.attempt_id,
+        {
+            "verb": "start",
+            "run": order.run_id,
+            "step": order.step,
+            "service": _word(order.service_id),
+            "expected_boot": order.boot_id or "",
+            "first_boot": order.first_boot_id or "",
+            "resend": _flag(order.resend),
+            "acting": "acting" if order.acting else "",
+            "path": order.endpoint.path,
+            "view": order.endpoint.view.value,
+            "sent_at": _seconds(order.sent_at),
+            "not_after": _seconds(order.not_after),
+            "timeout": str(max(1, math.ceil(order.timeout.total_seconds()))),
+            "wait": str(start_bound(order)),
+            **_offsets(order),
+            "targets": "".join(f"{target}\n" for target in order.targets),
+            "script": order.text,
+        },
+    )
+
+
+def for_settle(attempt: AttemptRef) -> bytes:
+    """Return the bytes that ask how an attempt stands."""
+    return _ask("settle", attempt)
+
+
+def for_stop(attempt: AttemptRef) -> bytes:
+    """Return the bytes that end the script of an attempt."""
+    return _ask("stop", attempt)
+
+
+def start_bound(order: ScriptOrder) -> int:
+    """Return after how many seconds the node answers a start, whatever has become of the script."""
+    return math.ceil(order.timeout.total_seconds()) + SLACK_SECONDS
+
+
+def _ask(verb: str, attempt: AttemptRef) -> bytes:
+    return _envelope(
+        attempt.attempt_id,
+        {
+            "verb": verb,
+            "expected_boot": attempt.boot_id or "",
+            "view": attempt.endpoint.view.value,
+            "wait": str(max(0, math.ceil(attempt.wait.total_seconds()))),
+            **_offsets(attempt),
+        },
+    )
+
+
+def _envelope(attempt_id: str, settings: dict[str, str]) -> bytes:
+    if not _IDENTIFIER.fullmatch(attempt_id):
+        raise BrokenRule(f"The attempt id {attempt_id!r} is no folder name.")
+    lines = [b"setting %s '%s'" % (name.encode(), _escape(value)) for name, value in settings.items() if value]
+    return b"\n".join(
+        [
+            b"# " + attempt_id.encode(),
+            node_runner().rstrip(b"\n"),
+            b"setting attempt '%s'" % attempt_id.encode(),
+            *lines,
+            b"main complete",
+            b"",
+        ]
+    )
+
+
+@cache
+def node_runner() -> bytes:
+    """Return the envelope's text, which every transport sends and every plan digest covers."""
+    return files("service.executors").joinpath("node_runner.sh").read_bytes()
+
+
+def _offsets(holder: ScriptOrder | AttemptRef) -> dict[str, str]:
+    return {f"{stream}_at": str(holder.offsets.get(stream, 0)) for stream in Stream}
+
+
+def _escape(value: str) -> bytes:
+    return _PLAIN.sub(lambda byte: b"\\x%02x" % byte.group()[0], value.encode(errors="surrogateescape"))
+
+
+def _seconds(moment: datetime) -> str:
+    return str(math.floor(moment.timestamp()))
+
+
+def _flag(value: bool) -> str:
+    return "yes" if value else ""
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.:@-]", "_", text)
+
+
+def _refuse_line_breaks(targets: tuple[str, ...]) -> None:
+    for target in targets:
+        if "\n" in target or "\0" in target:
+            raise BrokenRule(f"The target {target!r} is not one line.")
