@@ -17,14 +17,14 @@ _MOST_BYTES = 65536
 # login shell may write before and after.
 _LOOK = (
     "exec sh -c '"
-    "u=$(id -un); l=no; s=no; "
+    "u=$(id -un); l=no; s=no; i=; read -r i </proc/sys/kernel/random/boot_id; "
     '[ -e "/var/lib/systemd/linger/$u" ] && l=yes; '
     "%s"
-    'echo "unstick-first-look uid=$(id -u) linger=$l sudo=$s user=$u"'
+    'echo "unstick-first-look uid=$(id -u) linger=$l sudo=$s boot=$i user=$u"'
     "' </dev/null"
 )
 _SUDO = "env LC_ALL=C sudo -n sh -c : >/dev/null 2>&1 && s=yes; "
-_ANSWER = re.compile(rb"unstick-first-look uid=(\d+) linger=(yes|no) sudo=(yes|no) user=(\S+)")
+_ANSWER = re.compile(rb"unstick-first-look uid=(\d+) linger=(yes|no) sudo=(yes|no) boot=(\S*) user=(\S+)")
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class FirstLook:
     user: str
     lingering: bool
     sudo: bool
+    boot_id: str | None
 
 
 def look(link: Link) -> FirstLook:
@@ -56,8 +57,8 @@ def look(link: Link) -> FirstLook:
             f"{endpoint.user} has no usable login shell on {endpoint.name}: it answered {heard!r}.",
             "Give it `/bin/sh` or `/bin/bash`, without a forced command.",
         )
-    uid, linger, sudo, user = (part.decode("utf-8", "backslashreplace") for part in answer.groups())
-    return FirstLook(int(uid), user, linger == "yes", sudo == "yes")
+    uid, linger, sudo, boot, user = (part.decode("utf-8", "backslashreplace") for part in answer.groups())
+    return FirstLook(int(uid), user, linger == "yes", sudo == "yes", boot or None)
 
 
 def judge(seen: FirstLook, endpoint: Endpoint) -> None:

@@ -70,6 +70,8 @@ class Link:
         self.endpoint = endpoint
         self.patience = patience
         self.transport = transport
+        #: The boot in which the connection was made; it cannot outlive it.
+        self.boot_id: str | None = None
         self._on_close = on_close
         self._asking = threading.Lock()
         self._closed = threading.Lock()

@@ -158,7 +158,9 @@ class LinkPool:
 
     def _look_around(self, link: Link) -> Link:
         try:
-            judge(look(link), link.endpoint)
+            seen = look(link)
+            judge(seen, link.endpoint)
+            link.boot_id = seen.boot_id
         except BaseException:
             link.close()
             raise
