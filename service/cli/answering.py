@@ -1,0 +1,189 @@
+"""`unstick approve`, `deny`, `resolve`, `hold`, `release`: what a person says."""
+
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import typer
+
+from service.cli.asking import Json, RunId, client, open_gates, path
+from service.cli.looking import print_output
+from service.cli.moments import parse_moment
+from service.cli.printing import print_json, say, tell
+from service.client import Client
+from service.domain.errors import Conflict, InvalidInput, NotFound
+from service.domain.run import ResolveAs
+
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for whoever looks next.")]
+MustReason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", show_default=False, help="Why, for whoever looks next.")
+]
+NodeName = Annotated[str, typer.Argument(metavar="NODE", help="The name of a node.")]
+_GATE_OR_RUN: Final = "The id of a gate, or of a run for all of its open gates."
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (approve, deny, resolve, hold, release):
+        app.command()(command)
+
+
+def approve(
+    gate_or_run: Annotated[str, typer.Argument(metavar="GATE|RUN", help=_GATE_OR_RUN)],
+    *,
+    digest: Annotated[
+        str | None,
+        typer.Option(metavar="D", help="The gate's digest, as it was seen: agrees to exactly that, and does not ask."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask, after showing what the check saw.")] = False,
+    reason: Reason = "",
+    json: Json = False,
+) -> None:
+    """Show what a check saw and what would be acted on, and agree to it."""
+    with client() as service:
+        run, gates = _find(service, gate_or_run)
+        if digest is not None:
+            gates = [gate for gate in gates if len(gates) == 1 or gate["digest"] == digest]
+            if not gates:
+                raise Conflict("No open gate of this run has that digest.", f"Look again: unstick show {run['id']}")
+        answers = []
+        for gate in gates:
+            if not json:
+                _show_gate(service, run, gate)
+            if digest is None and not yes and not _agreed():
+                say("Not approved.")
+                raise typer.Exit(1)
+            answers.append(_answer(service, gate, verb="approve", digest=digest or gate["digest"], reason=reason))
+            if not json:
+                say(f"gate {gate['id']} approved")
+    _end(run, answers, as_json=json)
+
+
+def deny(
+    gate_or_run: Annotated[str, typer.Argument(metavar="GATE|RUN", help=_GATE_OR_RUN)],
+    *,
+    reason: MustReason,
+    json: Json = False,
+) -> None:
+    """Refuse what a gate asks for. The run ends on that node; its undoing steps still play."""
+    with client() as service:
+        run, gates = _find(service, gate_or_run)
+        answers = [_answer(service, gate, verb="deny", digest=gate["digest"], reason=reason) for gate in gates]
+    if not json:
+        for gate in gates:
+            say(f"gate {gate['id']} denied")
+    _end(run, answers, as_json=json)
+
+
+def resolve(
+    run_id: RunId,
+    node: NodeName,
+    *,
+    resolve_as: Annotated[
+        ResolveAs,
+        typer.Option(
+            "--as",
+            metavar="|".join(ResolveAs),
+            show_default=False,
+            help="settle_again asks the node once more; changed goes on at verify; failed ends it; "
+            "retry begins the step anew.",
+        ),
+    ],
+    reason: MustReason,
+    json: Json = False,
+) -> None:
+    """Say how a stuck node goes on, after having looked at it."""
+    with client() as service:
+        answer = service.post(path("runs", run_id, "nodes", node, "resolve"), {"as": resolve_as, "reason": reason})
+    if json:
+        print_json(answer)
+    else:
+        say(f"{node} is resolved as {resolve_as}")
+        say(f"  unstick show {run_id}")
+
+
+def hold(
+    node: NodeName,
+    *,
+    reason: MustReason,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When it ends by itself: 30m, 12h, 2d or an ISO time.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Keep all hands off a node. Runs that wait there end; one that is acting goes on, and is named."""
+    moment = parse_moment(until, now=datetime.now(UTC)) if until is not None else None
+    body = {"reason": reason, "until": moment.isoformat() if moment else None}
+    with client() as service:
+        answer = service.post(path("nodes", node, "hold"), body)
+    if json:
+        print_json(answer)
+        return
+    say(f"{node} is on hold")
+    for run_id in answer.get("running_runs", ()):
+        say(f"run {run_id} is acting there and goes on:")
+        say(f"  unstick cancel {run_id}")
+    say(f"  unstick release {node}")
+
+
+def release(node: NodeName, *, reason: Reason = "", json: Json = False) -> None:
+    """End the hold of a node."""
+    with client() as service:
+        answer = service.post(path("nodes", node, "release"), {"reason": reason})
+    if json:
+        print_json(answer)
+    else:
+        say(f"{node} is released")
+
+
+def _find(service: Client, gate_or_run: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the run and its gates that are meant; Conflict when none of them is open."""
+    try:
+        run = service.get(path("runs", gate_or_run))
+    except NotFound:
+        gate = service.get(path("approvals", gate_or_run))
+        return service.get(path("runs", gate["run_id"])), [gate]
+    gates = open_gates(run)
+    if not gates:
+        raise Conflict(f"Run {gate_or_run} is {run['state']} and has no open gate.", f"unstick show {gate_or_run}")
+    return run, gates
+
+
+def _show_gate(service: Client, run: dict[str, Any], gate: dict[str, Any]) -> None:
+    say(f"{run['runbook']} on {gate['node']}, step {gate['step']}; requested by {run['requested_by']}")
+    say(f"The check said ({gate.get('check_attempt_id') or 'its output is not kept'}):")
+    for attempt in _checks(run, gate):
+        print_output(service, attempt)
+    say("It would act on:")
+    for target in gate.get("targets", ()):
+        say(f"   {target}")
+    say(f"digest {gate['digest']}, expires {gate['expires_at']}")
+
+
+def _checks(run: dict[str, Any], gate: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        attempt
+        for node in run["nodes"]
+        for step in node["steps"]
+        for attempt in step.get("attempts", ())
+        if attempt["id"] == gate.get("check_attempt_id")
+    ]
+
+
+def _agreed() -> bool:
+    if not sys.stdin.isatty():
+        raise InvalidInput("Nobody is there to be asked.", "Give --digest with what was seen, or --yes.")
+    sys.stdout.write("Approve? Type yes: ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() == "yes"
+
+
+def _answer(service: Client, gate: dict[str, Any], *, verb: str, digest: str, reason: str) -> Any:
+    return service.post(path("approvals", gate["id"], verb), {"digest": digest, "reason": reason})
+
+
+def _end(run: dict[str, Any], answers: list[Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(answers)
+    else:
+        tell(f"  unstick show {run['id']}")

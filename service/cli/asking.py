@@ -1,0 +1,42 @@
+"""What the commands that ask a running service have in common."""
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from service.client import Client, connect
+from service.domain.errors import InvalidInput
+from service.settings import load_settings
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run.")]
+
+
+def client() -> Client:
+    """Return a client for the service and person that the environment names."""
+    settings = load_settings()
+    return connect(settings.service_url, settings.token.get_secret_value() if settings.token else None)
+
+
+def path(*parts: str) -> str:
+    """Return a path of the API whose parts may hold anything: `path("runs", id)`."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def pairs(given: list[str] | None, *, option: str) -> dict[str, str]:
+    """Return `name=value` words as a mapping; InvalidInput."""
+    found: dict[str, str] = {}
+    for word in given or ():
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise InvalidInput(f"{option} {word} has no value.", f"Write {option} NAME=VALUE.")
+        if name in found:
+            raise InvalidInput(f"{option} names {name} twice.", "Give it once.")
+        found[name] = value
+    return found
+
+
+def open_gates(run: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the gates of a run that wait for an answer."""
+    return [gate for gate in run.get("gates", ()) if gate.get("state", "open") == "open"]

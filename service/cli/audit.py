@@ -1,0 +1,107 @@
+"""`unstick audit`: the record. `verify` works on the database; the others ask the service."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from service import main
+from service.cli.asking import Json, client
+from service.cli.printing import print_json, print_table, say
+from service.domain.audit import FIRST_HASH, AuditEvent, first_fault
+from service.domain.errors import InvalidInput
+from service.settings import load_settings
+
+_FORMATS = ("md", "json", "csv")
+RunFilter = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Of this run.")]
+NodeFilter = Annotated[str | None, typer.Option("--node", metavar="N", help="Of this node, over all runs.")]
+Since = Annotated[str | None, typer.Option(metavar="TIME", help="From this ISO time on.")]
+Before = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before this ISO time.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="Read and verify the record of who did what.", no_args_is_help=True)
+    group.command("list")(list_events)
+    group.command()(verify)
+    group.command()(timeline)
+    app.add_typer(group, name="audit")
+
+
+def list_events(
+    *,
+    run: RunFilter = None,
+    node: NodeFilter = None,
+    person: Annotated[str | None, typer.Option(metavar="P", help="What this person did.")] = None,
+    action: Annotated[str | None, typer.Option(metavar="A", help="Only this action, such as gate.approved.")] = None,
+    since: Since = None,
+    until: Before = None,
+    limit: Annotated[int, typer.Option(metavar="COUNT", min=1, max=200, help="How many.")] = 50,
+    cursor: Annotated[str | None, typer.Option(metavar="C", help="Go on where the last list ended.")] = None,
+    json: Json = False,
+) -> None:
+    """List events of the record, the newest first."""
+    query = {"run": run, "node": node, "person": person, "action": action, "since": since, "until": until}
+    with client() as service:
+        page = service.get("/audit", **query, limit=limit, cursor=cursor)
+    if json:
+        print_json(page)
+        return
+    keys = ("seq", "at", "person", "action", "run", "node", "step")
+    print_table(keys, [[event.get(key) for key in keys] for event in page["items"]])
+    if page.get("next_cursor"):
+        words = [f"--{name} {value}" for name, value in query.items() if value is not None]
+        say(" ".join(["  unstick audit list", *words, f"--limit {limit} --cursor {page['next_cursor']}"]))
+
+
+def timeline(
+    *,
+    run: RunFilter = None,
+    node: NodeFilter = None,
+    since: Since = None,
+    until: Before = None,
+    output_format: Annotated[
+        str, typer.Option("--format", metavar="|".join(_FORMATS), help="How it is written.")
+    ] = "md",
+) -> None:
+    """Print what happened, in order, for a postmortem: of one run, or of one node over all of its runs."""
+    if (run is None) == (node is None):
+        raise InvalidInput("A timeline is of one run or of one node.", "Give --run or --node.")
+    if output_format not in _FORMATS:
+        raise InvalidInput(f"There is no format {output_format}.", f"It may be: {', '.join(_FORMATS)}.")
+    with client() as service:
+        text = service.text("/audit/timeline", run=run, node=node, since=since, until=until, format=output_format)
+    say(text.rstrip("\n"))
+
+
+def verify(*, json: Json = False) -> None:
+    """Prove that nothing in the record was changed, or name the first place. Exits 1 when it was."""
+    clock = main.SystemClock()
+    store = main.open_store(load_settings(), clock, must_exist=True)
+    chain = _Chain()
+    try:
+        fault = first_fault(chain.count(store.audit_events()))
+    finally:
+        store.close()
+    if json:
+        found = {"seq": fault.seq, "reason": fault.reason} if fault else None
+        print_json({"whole": fault is None, "events": chain.events, "head": chain.head, "first_fault": found})
+    elif fault is not None:
+        say(f"The chain is broken at seq {fault.seq}: {fault.reason}.")
+        say("Keep this database as it is, and compare it with a backup.")
+    else:
+        say(f"The chain is whole: {chain.events} events, head {chain.head}")
+    raise typer.Exit(0 if fault is None else 1)
+
+
+class _Chain:
+    """Counts the events that pass, and remembers the last hash: kept elsewhere it shows a tail that was cut off."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.head = FIRST_HASH
+
+    def count(self, events: Iterator[AuditEvent]) -> Iterator[AuditEvent]:
+        for event in events:
+            self.events, self.head = self.events + 1, event.hash
+            yield event

@@ -1,0 +1,118 @@
+"""What `unstick doctor` looks at."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.app.finding import Severity
+from service.app.lint import lint_files, runbook_files
+from service.domain.errors import ConfigInvalid, UnstickError
+from service.domain.node import Endpoint, Inventory
+from service.inventory.file import load_inventory
+from service.settings import Settings, unknown_variables
+from service.store import migrate
+from service.store.session import is_sqlite, parse_url, sqlite_file
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One thing that was looked at."""
+
+    good: bool
+    text: str
+    way_out: str = ""
+
+
+def examine(settings: Settings) -> Iterator[Seen]:
+    """Look at settings, files and database, and change nothing."""
+    for name in unknown_variables():
+        yield Seen(False, f"{name} is set, and is no setting of unstick.", "Is it mistyped? Else unset it.")
+    yield from _runbooks(settings.runbooks_folder)
+    yield from _inventory(settings.config / "inventory.yaml")
+    yield from _database(settings.database_url.get_secret_value())
+
+
+def _runbooks(folder: Path) -> Iterator[Seen]:
+    if not folder.is_dir():
+        yield Seen(False, f"There is no folder of runbooks at {folder}.", "Set UNSTICK_RUNBOOKS to one.")
+        return
+    files = runbook_files(folder)
+    errors = [one for one in lint_files(files, shellcheck=None) if one.severity is Severity.ERROR]
+    for error in errors:
+        yield Seen(False, error.what, error.way_out)
+    if not errors:
+        yield Seen(bool(files), f"{folder}: {len(files)} runbooks, none with an error")
+    yield from _others_may_write(folder, *files, *folder.glob("lib/*.sh"))
+    if shutil.which("shellcheck") is None:
+        yield Seen(True, "shellcheck is not installed; `unstick lint` looks less closely without it")
+
+
+def _inventory(path: Path) -> Iterator[Seen]:
+    try:
+        inventory = load_inventory(path)
+    except OSError as error:
+        yield Seen(False, f"{path} cannot be read: {error.strerror}.", "Write it; `unstick nodes add --help` helps.")
+        return
+    except ConfigInvalid as error:
+        yield Seen(False, error.reason, error.way_out)
+        return
+    yield Seen(True, f"{path}: {len(inventory.nodes)} nodes, {len(inventory.controllers)} controllers")
+    yield from _others_may_write(path)
+    for key in sorted(_key_files(inventory)):
+        yield from _key_file(Path(key))
+
+
+def _key_files(inventory: Inventory) -> set[str]:
+    machines = [node.endpoint for node in inventory.nodes.values()]
+    machines += [controller.endpoint for controller in inventory.controllers.values()]
+    found: set[str] = set()
+    for machine in machines:
+        hop: Endpoint | None = machine
+        while hop is not None:
+            found |= {hop.key_file} if hop.key_file else set()
+            hop = hop.jump
+    return found
+
+
+def _key_file(path: Path) -> Iterator[Seen]:
+    if not path.is_file() or not os.access(path, os.R_OK):
+        yield Seen(
+            False, f"The key {path} cannot be read.", "Put it there, owned by the user of the service, mode 0600."
+        )
+    elif stat.S_IMODE(path.stat().st_mode) & 0o077:
+        yield Seen(False, f"Others may read the key {path}.", f"chmod 0600 {path}")
+    else:
+        yield Seen(True, f"{path}: a key that only its owner reads")
+
+
+def _database(url: str) -> Iterator[Seen]:
+    try:
+        parsed = parse_url(url)
+        shown = parsed.render_as_string(hide_password=True)
+        if is_sqlite(parsed):
+            file = sqlite_file(parsed)
+            if not file.exists():
+                yield Seen(True, f"{shown}: none yet, `unstick serve` makes it")
+                return
+            if stat.S_IMODE(file.stat().st_mode) & 0o077:
+                yield Seen(False, f"Others may read the database {file}.", f"chmod 0600 {file}")
+        found, wanted = migrate.revision(url), migrate.head()
+    except UnstickError as error:
+        yield Seen(False, error.reason, error.way_out)
+        return
+    if found == wanted:
+        yield Seen(True, f"{shown}: at revision {found}, as this version needs it")
+    else:
+        way_out = "Stop the service, make a backup, then run: unstick migrate"
+        yield Seen(False, f"{shown}: at revision {found or 'none'}, this version needs {wanted}.", way_out)
+
+
+def _others_may_write(*paths: Path) -> Iterator[Seen]:
+    for path in paths:
+        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o002:
+            yield Seen(
+                False, f"Everybody may write {path}, which decides what root does on nodes.", f"chmod o-w {path}"
+            )

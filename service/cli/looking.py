@@ -1,0 +1,149 @@
+"""`unstick runs` and `unstick show`: what a running service has recorded of runs."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from service.cli.asking import Json, RunId, client, open_gates, path
+from service.cli.next_commands import next_commands
+from service.cli.printing import clean, print_json, print_table, say
+from service.client import Client
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(runs)
+    app.command()(show)
+
+
+def runs(
+    *,
+    state: Annotated[
+        str | None, typer.Option(metavar="S", help="Only runs in this state, such as waiting or stuck.")
+    ] = None,
+    node: Annotated[str | None, typer.Option(metavar="N", help="Only runs on this node.")] = None,
+    runbook: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this runbook.")] = None,
+    requested_by: Annotated[str | None, typer.Option(metavar="P", help="Only runs that this person requested.")] = None,
+    limit: Annotated[int, typer.Option(metavar="COUNT", min=1, max=200, help="How many.")] = 20,
+    cursor: Annotated[str | None, typer.Option(metavar="C", help="Go on where the last list ended.")] = None,
+    json: Json = False,
+) -> None:
+    """List runs, the newest first."""
+    with client() as service:
+        page = service.get(
+            "/runs", state=state, node=node, runbook=runbook, requested_by=requested_by, limit=limit, cursor=cursor
+        )
+    if json:
+        print_json(page)
+        return
+    rows = [
+        (run["id"], run["runbook"], run["state"], run["dry_run"], run["requested_by"], run.get("created_at"))
+        for run in page["items"]
+    ]
+    print_table(("run", "runbook", "state", "dry run", "requested by", "requested at"), rows)
+    if page.get("next_cursor"):
+        filters = {"state": state, "node": node, "runbook": runbook, "requested-by": requested_by}
+        words = [f"--{name} {value}" for name, value in filters.items() if value is not None]
+        say(" ".join(["  unstick runs", *words, f"--limit {limit} --cursor {page['next_cursor']}"]))
+
+
+def show(
+    run_id: RunId,
+    *,
+    output: Annotated[bool, typer.Option("--output", help="Also what the scripts said.")] = False,
+    json: Json = False,
+) -> None:
+    """Show a run: its nodes, steps, gates, and what may be typed next."""
+    with client() as service:
+        run = service.get(path("runs", run_id))
+        if json:
+            print_json(run)
+            return
+        _header(run)
+        _steps(run)
+        _gates(run)
+        if output:
+            _outputs(service, run)
+    for command in next_commands(run):
+        say(f"  {command}")
+
+
+def _header(run: dict[str, Any]) -> None:
+    dry = ", a dry run" if run["dry_run"] else ""
+    say(f"run {run['id']}: {run['runbook']} is {run['state']}{dry}")
+    asked = f"requested by {run['requested_by']}"
+    if run.get("created_at"):
+        asked += f" at {run['created_at']}"
+    say(f"{asked}{': ' if run.get('reason') else ''}{run.get('reason') or ''}")
+    for key, words in (("retry_of", "a retry of"), ("escalated_from", "escalated from")):
+        if run.get(key):
+            say(f"{words} run {run[key]}")
+    say(f"plan digest {run['digest']}")
+    say()
+
+
+def _steps(run: dict[str, Any]) -> None:
+    columns = ("node", "state", "verdict", "reason")
+    print_table(
+        columns, [[node.get("node"), node["state"], node.get("verdict"), node.get("reason")] for node in run["nodes"]]
+    )
+    say()
+    rows = [
+        [node["node"], step["id"], step.get("outcome"), _attempts(step), step.get("well_now"), step.get("reason")]
+        for node in run["nodes"]
+        for step in node["steps"]
+    ]
+    if rows:
+        print_table(("node", "step", "outcome", "scripts", "well now", "reason"), rows)
+        say()
+
+
+def _attempts(step: dict[str, Any]) -> str:
+    """Return what was sent, such as `check 0, run 0, verify 77`."""
+    return ", ".join(f"{attempt['script']} {_how_it_stands(attempt)}" for attempt in step.get("attempts", ()))
+
+
+def _how_it_stands(attempt: dict[str, Any]) -> str:
+    if attempt["state"] != "finished":
+        return str(attempt["state"])
+    if attempt.get("signal") is not None:
+        return f"signal {attempt['signal']}"
+    return str(attempt.get("exit_code"))
+
+
+def _gates(run: dict[str, Any]) -> None:
+    rows = [
+        (gate["id"], gate["node"], gate["step"], gate.get("state"), gate.get("decided_by"), gate["expires_at"])
+        for gate in run.get("gates", ())
+    ]
+    if rows:
+        print_table(("gate", "node", "step", "state", "answered by", "expires at"), rows)
+        say()
+    for gate in open_gates(run):
+        for target in gate.get("targets", ()):
+            say(f"{gate['node']} {gate['step']} would act on: {target}")
+
+
+def _outputs(service: Client, run: dict[str, Any]) -> None:
+    for title, attempt in _all_attempts(run):
+        say(f"-- {title} ({_how_it_stands(attempt)})")
+        print_output(service, attempt)
+    say()
+
+
+def _all_attempts(run: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for node in run["nodes"]:
+        for step in node["steps"]:
+            for attempt in step.get("attempts", ()):
+                yield f"{node['node']} {step['id']} {attempt['script']}", attempt
+
+
+def print_output(service: Client, attempt: dict[str, Any]) -> None:
+    """Print what an attempt's script has said, standard error marked, with its control characters escaped."""
+    for stream, mark in (("stdout", "   "), ("stderr", " ! ")):
+        text = service.text(path("attempts", attempt["id"], "output"), stream=stream)
+        for line in text.splitlines():
+            say(f"{mark}{clean(line)}")
+    if attempt.get("truncated"):
+        say("   (more was said than is kept)")

@@ -1,0 +1,104 @@
+"""`unstick token`: who may ask the service; works on the database, also beside a running service."""
+
+import getpass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from service import main
+from service.app.service import Service
+from service.app.tokens import create_token, revoke_token
+from service.cli.asking import Json
+from service.cli.moments import parse_moment
+from service.cli.printing import print_json, print_table, say
+from service.domain.person import Role, Token
+from service.settings import load_settings
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="Make, list and revoke tokens of persons.", no_args_is_help=True)
+    group.command()(create)
+    group.command("list")(list_tokens)
+    group.command()(revoke)
+    app.add_typer(group, name="token")
+
+
+def create(
+    *,
+    name: Annotated[str, typer.Option(metavar="N", show_default=False, help="What the token is called; taken once.")],
+    role: Annotated[
+        list[Role],
+        typer.Option(
+            metavar="R",
+            show_default=False,
+            help=f"What it may do: {', '.join(Role)}. May be given several times. An operator requests runs, an "
+            "approver answers gates of others, an admin has tokens and no gate.",
+        ),
+    ],
+    person: Annotated[
+        str | None, typer.Option(metavar="P", help="Whose it is; the token's name by default. One person, many tokens.")
+    ] = None,
+    expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it ends: 12h, 90d or an ISO time.")] = None,
+) -> None:
+    """Make a token and print it, alone, on standard output. It is not stored and cannot be shown again."""
+    with _service(must_exist=False) as service:
+        until = parse_moment(expires, now=service.clock.now()) if expires is not None else None
+        by = f"cli:{getpass.getuser()}"
+        say(create_token(service, name, roles=frozenset(role), person=person or name, by=by, expires=until))
+
+
+def list_tokens(*, json: Json = False) -> None:
+    """List tokens: whose, for what, until when. The tokens themselves are nowhere."""
+    with _service(must_exist=True) as service:
+        tokens = service.store.read(lambda reader: reader.tokens())
+        now = service.clock.now()
+        rows = [
+            (token, "valid" if token.valid(now) else "revoked" if token.revoked_at else "expired") for token in tokens
+        ]
+    if json:
+        print_json([_as_json(token, state) for token, state in rows])
+        return
+    columns = ("token", "name", "person", "roles", "state", "expires at", "last used at")
+    print_table(
+        columns,
+        [
+            (token.id, token.name, token.person, sorted(token.roles), state, token.expires_at, token.last_used_at)
+            for token, state in rows
+        ],
+    )
+
+
+def revoke(
+    token: Annotated[
+        str, typer.Argument(metavar="TOKEN", help="The id or the name of a token, as `token list` shows it.")
+    ],
+) -> None:
+    """Make a token useless from now on."""
+    with _service(must_exist=True) as service:
+        revoke_token(service, token, by=f"cli:{getpass.getuser()}")
+    say(f"{token} is revoked")
+
+
+@contextmanager
+def _service(*, must_exist: bool) -> Iterator[Service]:
+    clock = main.SystemClock()
+    store = main.open_store(load_settings(), clock, must_exist=must_exist)
+    try:
+        yield main.record_service(store, clock=clock)
+    finally:
+        store.close()
+
+
+def _as_json(token: Token, state: str) -> dict[str, object]:
+    moments = {"created_at": token.created_at, "expires_at": token.expires_at, "last_used_at": token.last_used_at}
+    return {
+        "id": token.id,
+        "name": token.name,
+        "person": token.person,
+        "roles": sorted(token.roles),
+        "state": state,
+        **{name: moment.isoformat() if moment else None for name, moment in moments.items()},
+    }

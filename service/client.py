@@ -1,0 +1,142 @@
+"""Speaks to the REST API of a running service. Values are JSON as the service sends it."""
+
+import time
+import uuid
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+import httpx
+
+from service.domain.errors import (
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    Unauthenticated,
+    Unavailable,
+    UnstickError,
+)
+
+Json = Mapping[str, Any]
+
+_API: Final = "/api/v1"
+_ERRORS: Final[Mapping[int, type[UnstickError]]] = {
+    kind.status: kind for kind in (InvalidInput, Unauthenticated, Forbidden, NotFound, Conflict, Unavailable)
+}
+_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+#: Pauses before a request whose answer was lost is sent again, under the same idempotency key.
+_PAUSES: Final = (0.5, 1.0, 2.0, 4.0)
+
+
+class Client:
+    """A person's way to the service; errors are those of the service, with its reason and way out."""
+
+    def __init__(self, url: str, token: str) -> None:
+        """Speak to the service at this URL, for the owner of this token."""
+        self._url = url
+        self._http = httpx.Client(
+            base_url=url,
+            headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
+            timeout=httpx.Timeout(30.0, connect=5.0),
+            # A proxy of the surroundings is not asked for what is on this machine.
+            trust_env=urlsplit(url).hostname not in _LOOPBACK,
+        )
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Read something, such as `/runs`; a query value of None is left out. Unavailable when nobody answers."""
+        return self._ask("GET", path, query=query).json()
+
+    def text(self, path: str, **query: Any) -> str:
+        """Read something that is text: the output of an attempt, a timeline."""
+        return self._ask("GET", path, query=query).text
+
+    def post(self, path: str, body: Json) -> Any:
+        """Send something once. Unavailable says when it may have arrived."""
+        answer = self._ask("POST", path, body=body)
+        return answer.json() if answer.content else {}
+
+    def request(self, path: str, body: Json, *, key: str | None = None) -> Any:
+        """Send a request for a run; a lost answer is asked for again, since the key makes it the same run."""
+        headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+        for pause in _PAUSES:
+            try:
+                return self._ask("POST", path, body=body, headers=headers).json()
+            except _AnswerLost:
+                time.sleep(pause)
+        return self._ask("POST", path, body=body, headers=headers).json()
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Json | None = None,
+        body: Json | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        given = {name: _word(value) for name, value in (query or {}).items() if value is not None}
+        try:
+            response = self._http.request(method, _API + path, params=given, json=body, headers=headers)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise Unavailable(
+                f"Nobody answers at {self._url}.",
+                "Start the service with `unstick serve`, or set UNSTICK_URL to where it is.",
+            ) from error
+        except httpx.TransportError as error:
+            sent = "" if method == "GET" else " What was asked may have been done: look with `unstick runs`."
+            raise _AnswerLost(
+                f"The answer of {self._url} was lost: {error or type(error).__name__}.{sent}", "Ask again."
+            ) from error
+        if response.is_success:
+            return response
+        raise _refusal(response)
+
+
+class _AnswerLost(Unavailable):
+    """The request was sent, and no answer came."""
+
+
+def connect(url: str, token: str | None) -> Client:
+    """Return a client; Unauthenticated when there is no token."""
+    if not token:
+        raise Unauthenticated(
+            "UNSTICK_TOKEN is not set, so the service would not know who asks.",
+            "On the service's host: unstick token create --name YOU --role operator",
+        )
+    return Client(url, token)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _refusal(response: httpx.Response) -> UnstickError:
+    """Return the service's refusal (RFC 9457) as the error that it was."""
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = {}
+    if not isinstance(problem, dict):
+        problem = {}
+    reason = str(problem.get("detail") or problem.get("title") or f"The service answered {response.status_code}.")
+    way_out = str(problem.get("way_out") or "")
+    kind = _ERRORS.get(response.status_code)
+    if kind is not None:
+        return kind(reason, way_out)
+    if response.status_code < 500:
+        return InvalidInput(reason, way_out)
+    return Unavailable(reason, way_out or "The log of the service says more.")

@@ -1,0 +1,57 @@
+"""Logs: one JSON object a line on standard error, for machines; the audit is for people.
+
+Nothing that somebody sent can forge a line or move a cursor: every character beyond printable ASCII
+is escaped (CWE-117).
+"""
+
+import json
+import logging
+import sys
+from typing import Any, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor
+
+_DELETE = "\x7f"
+
+
+def configure(stream: TextIO | None = None, *, level: int = logging.INFO) -> None:
+    """Send the events of structlog and of the standard library to a stream, standard error by default."""
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+    ]
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            _as_line,
+        ],
+    )
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level)
+    for chatty in ("uvicorn.access", "httpx", "httpcore", "paramiko", "alembic"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+def _as_line(_logger: Any, _method: str, event: EventDict) -> str:
+    """Return one event as one line of ASCII."""
+    ordered = {"at": event.pop("at", ""), "level": event.pop("level", ""), "event": event.pop("event", ""), **event}
+    return json.dumps(ordered, default=str, ensure_ascii=True).replace(_DELETE, "\\u007f")

@@ -1,0 +1,298 @@
+"""The composition root: the only place that builds the store, the executors, the engine and the web."""
+
+import hashlib
+import os
+import platform
+import secrets
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+import uvicorn
+
+from service import logging
+from service.app.guard import GuardedExecutor
+from service.app.load_runbooks import RunbookFolder
+from service.app.ports import Clock, Executors, Store
+from service.app.service import Service
+from service.app.tokens import create_token, revoke_token
+from service.domain.errors import BrokenRule, ConfigInvalid, Conflict, NotFound, Unavailable
+from service.domain.person import Role
+from service.engine.local import LocalEngine
+from service.executors.envelope import node_runner
+from service.executors.local import LocalExecutor
+from service.executors.registry import ExecutorsByKind
+from service.executors.ssh.executor import SshExecutor
+from service.inventory.file import FileInventory
+from service.settings import Settings
+from service.store import locks
+from service.store.locks import EngineLock
+from service.store.session import is_sqlite, parse_url, sqlite_file
+from service.store.sql_store import SqlStore
+from service.web.app import create_app
+
+#: After SIGTERM scripts that are followed are given this long (seconds); then they go on alone.
+GRACE: Final = 15.0
+_REQUEST_GRACE: Final = 5
+_DEV_TOKEN_LIVES: Final = timedelta(hours=24)
+#: Crockford's base 32: no letter that is taken for a digit.
+_ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+
+log = structlog.get_logger()
+
+
+class SystemClock:
+    """The time and the ids of this machine."""
+
+    def now(self) -> datetime:
+        """Return the time, aware, in UTC."""
+        return datetime.now(UTC)
+
+    def new_id(self) -> str:
+        """Return 26 letters and digits: 48 bits of milliseconds, then 80 of chance, so that ids sort by age."""
+        number = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+        return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The two ports through which everything leaves the process; a test may stand between."""
+
+    store: Store
+    executors: Executors
+
+
+def open_store(
+    settings: Settings, clock: Clock, *, lock: EngineLock | None = None, must_exist: bool = False
+) -> SqlStore:
+    """Open the record; NotFound when `must_exist` and there is no file yet."""
+    url = settings.database_url.get_secret_value()
+    parsed = parse_url(url)
+    if must_exist and is_sqlite(parsed) and not sqlite_file(parsed).exists():
+        raise NotFound(
+            f"There is no database at {sqlite_file(parsed)}.", "Set UNSTICK_DATABASE_URL to the service's own."
+        )
+    return SqlStore.open(url, clock, lock=lock)
+
+
+def build_service(settings: Settings, ports: Ports, *, clock: Clock) -> Service:
+    """Put the ports together; the engine adds its bell."""
+    return replace(
+        files_service(settings, clock=clock),
+        store=ports.store,
+        executors=ports.executors,
+        service_id=_service_id(settings),
+    )
+
+
+def files_service(settings: Settings, *, clock: Clock) -> Service:
+    """Return what works on files alone, such as planning: no database, no network."""
+    return Service(
+        store=_absent("database"),
+        runbooks=RunbookFolder(settings.runbooks_folder),
+        inventory=FileInventory(settings.config / "inventory.yaml"),
+        executors=_absent("network"),
+        clock=clock,
+        envelope_sha256=hashlib.sha256(node_runner()).hexdigest(),
+        service_id="",
+    )
+
+
+def record_service(store: Store, *, clock: Clock) -> Service:
+    """Return what works on the database alone, such as tokens."""
+    nothing: Any = _absent("file of runbooks or nodes")
+    return Service(store, nothing, nothing, nothing, clock, envelope_sha256="", service_id="")
+
+
+def build_executors(clock: Clock) -> Executors:
+    """Return the executors of every kind, each behind the guard of dry runs."""
+    return ExecutorsByKind(local=GuardedExecutor(LocalExecutor()), ssh=GuardedExecutor(SshExecutor(clock.now)))
+
+
+def build_engine(base: Service, *, owner: str) -> tuple[Service, LocalEngine]:
+    """Return the service with a bell, and the engine that hears it."""
+
+    def ring() -> None:
+        # The engine is made from the service that rings it, so it is only named here.
+        engine.wake()
+
+    service = replace(base, wake_engine=ring)
+    engine = LocalEngine(service, owner=owner)
+    return service, engine
+
+
+def _as_they_are(ports: Ports) -> Ports:
+    return ports
+
+
+def serve(
+    settings: Settings,
+    *,
+    dev: bool,
+    say: Callable[[str], None],
+    between: Callable[[Ports], Ports] = _as_they_are,
+) -> None:
+    """Serve until SIGTERM or SIGINT: web and engine in one process.
+
+    `say` gets lines for the person who started it. Raises Conflict when another service has the
+    database, ConfigInvalid when a file or the address cannot be used.
+    """
+    if dev and not settings.loopback:
+        raise ConfigInvalid(f"--dev serves on this machine alone, not on {settings.host}.", "Unset UNSTICK_HOST.")
+    logging.configure()
+    clock = SystemClock()
+    url = settings.database_url.get_secret_value()
+    lock = locks.acquire(url, name="serve")
+    try:
+        store = open_store(settings, clock, lock=lock)
+        try:
+            ports = between(Ports(store, build_executors(clock)))
+            listener = _listen(settings)
+            with listener:
+                _Serving(settings, ports, lock=lock, clock=clock).run(listener, dev=dev, say=say)
+        finally:
+            store.close()
+    finally:
+        lock.release()
+
+
+class _Serving:
+    """One service on its way from start to stop."""
+
+    def __init__(self, settings: Settings, ports: Ports, *, lock: EngineLock, clock: Clock) -> None:
+        self._url = settings.database_url.get_secret_value()
+        self._lock = lock
+        self._executors = ports.executors
+        base = build_service(settings, ports, clock=clock)
+        # Both are read once, so that a wrong file is told at start and not at three in the morning.
+        base.inventory.current()
+        owner = f"{platform.node()}:{os.getpid()}:{clock.new_id()}"
+        self._service, self._engine = build_engine(base, owner=owner)
+        self._stopping = threading.Event()
+
+    def run(self, listener: socket.socket, *, dev: bool, say: Callable[[str], None]) -> None:
+        """Serve on a bound socket until a signal comes or the web ends."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: self._stopping.set())
+        server = self._server()
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="web")
+        token = self._dev_token() if dev else None
+        try:
+            self._engine.start()
+            thread.start()
+            self._greet(server, listener, token=token, say=say)
+            while thread.is_alive() and not self._stopping.wait(1.0):
+                self._mind_lock()
+        finally:
+            log.info("serve.stopping")
+            server.should_exit = True
+            self._engine.stop(GRACE)
+            if thread.ident is not None:
+                thread.join()
+            if token is not None:
+                revoke_token(self._service, token[0], by="unstick")
+            self._executors.close()
+            log.info("serve.stopped")
+
+    def _server(self) -> uvicorn.Server:
+        app = create_app(self._service, engine_fault=self._engine.fault)
+        return uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=_REQUEST_GRACE,
+            )
+        )
+
+    def _greet(
+        self,
+        server: uvicorn.Server,
+        listener: socket.socket,
+        *,
+        token: tuple[str, str] | None,
+        say: Callable[[str], None],
+    ) -> None:
+        while not server.started and not server.should_exit:
+            if self._stopping.wait(0.02):
+                return
+        url = _url_of(listener)
+        log.info("serve.started", url=url, service_id=self._service.service_id)
+        say(f"unstick serves on {url}")
+        if token is not None:
+            say(f"export UNSTICK_URL={url} UNSTICK_TOKEN={token[1]}")
+
+    def _dev_token(self) -> tuple[str, str]:
+        """Make a token for whoever started the service; it ends with it, and a second person it is not."""
+        name = f"dev-{self._service.clock.new_id()}"
+        person = os.environ.get("SUDO_USER") or os.environ.get("USER") or "developer"
+        roles = frozenset({Role.VIEWER, Role.OPERATOR, Role.APPROVER, Role.ADMIN})
+        expires = self._service.clock.now() + _DEV_TOKEN_LIVES
+        text = create_token(self._service, name, roles=roles, person=person, by="serve --dev", expires=expires)
+        return name, text
+
+    def _mind_lock(self) -> None:
+        """Stop when another service may have the database: PostgreSQL has ended the session of our lock."""
+        if self._lock.still_held():
+            return
+        log.warning("serve.lock_lost")
+        try:
+            self._lock = locks.acquire(self._url, name="serve")
+        except Unavailable:
+            return
+        except Conflict:
+            log.exception("serve.lock_taken")
+            self._stopping.set()
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """Return a socket that listens; ConfigInvalid when the address cannot be had."""
+    try:
+        return socket.create_server(
+            (settings.host, settings.port),
+            family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET,
+            backlog=1024,
+        )
+    except OSError as error:
+        raise ConfigInvalid(
+            f"The service cannot listen on {settings.host}:{settings.port}: {error.strerror}.",
+            "Set UNSTICK_HOST and UNSTICK_PORT to a free address.",
+        ) from error
+
+
+def _url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _service_id(settings: Settings) -> str:
+    """Return what names this installation on a node: the host for people, and what tells its database apart."""
+    parsed = parse_url(settings.database_url.get_secret_value())
+    if is_sqlite(parsed):
+        machine = Path("/etc/machine-id")
+        place = f"{machine.read_text().strip() if machine.exists() else ''}:{sqlite_file(parsed)}"
+    else:
+        place = f"{parsed.host}:{parsed.port}/{parsed.database}"
+    return f"{platform.node()}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
+
+
+class _Absent:
+    """Stands for a port that this command does without."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __getattr__(self, name: str) -> Any:
+        raise BrokenRule(f"This command does without the {self._what}, and asked it for {name}.")
+
+
+def _absent(what: str) -> Any:
+    return _Absent(what)
