@@ -10,6 +10,7 @@ from lab.needs import need_fuse
 from lab.nodes import Node
 from lab.postgres import Postgres
 from lab.private import PrivateMounts
+from lab.sshd import SshdFarm
 from lab.stuck import StuckConnection
 
 
@@ -58,6 +59,13 @@ def postgres_server() -> Iterator[Postgres]:
     """Give a PostgreSQL server of this test process's own; ask it for a fresh database per test."""
     with Postgres() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def sshd_farm() -> Iterator[Callable[..., SshdFarm]]:
+    """Give farms of plain sshd on loopback; the arguments are those of SshdFarm, and all end with the session."""
+    with ExitStack() as stack:
+        yield lambda *given, **named: stack.enter_context(SshdFarm(*given, **named))
 
 
 def pytest_sessionfinish() -> None:

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
+from lab import control_group
 from lab.process import Process, wait_until
 
 RUN = Path(os.environ.get("UNSTICK_LAB_RUN", f"/var/tmp/unstick-lab-{os.getuid()}"))
@@ -71,7 +72,7 @@ class Record:
         for process in [*self.processes, *self.namespace_holders]:
             process.send()
         for cgroup in self.cgroups:
-            empty(Path(cgroup))
+            control_group.empty(Path(cgroup))
         self._await_end([*self.processes, *self.namespace_holders])
         for mountpoint in reversed(self.mounts):
             subprocess.run(["umount", "-l", mountpoint], capture_output=True, check=False)
@@ -206,30 +207,6 @@ def no_companions(holder: Process) -> bool:
             process.send()
             alone = False
     return alone
-
-
-def empty(cgroup: Path) -> None:
-    """Kill all in a control group and those below it, then remove them."""
-    if not cgroup.is_dir():
-        return
-    wait_until(lambda: not kill_all(cgroup), f"{cgroup} is empty")
-    for folder in sorted((p for p in cgroup.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)):
-        folder.rmdir()
-    cgroup.rmdir()
-
-
-def kill_all(cgroup: Path) -> bool:
-    """Kill what runs in a control group; tell whether anything did."""
-    found = False
-    for listing in [cgroup / "cgroup.procs", *cgroup.glob("**/cgroup.procs")]:
-        for pid in listing.read_text().split():
-            try:
-                process = Process.of(int(pid))
-            except ProcessLookupError:
-                continue
-            found = True
-            process.send()
-    return found
 
 
 def remove(folder: Path) -> None:

@@ -1,13 +1,8 @@
 #!/bin/sh
-# The power supply of one booted node: node_supervisor.sh FOLDER CGROUPS -- nspawn...
+# The power supply of one booted node: node_supervisor.sh FOLDER nspawn...
 # nspawn ends with 133 when the node asked for a reboot, which is when it is started again. Files in FOLDER change that:
 # `reboot_delay` (seconds before it comes back), `no_return` (it stays away), `crash` (whatever it ended with was a crash).
 folder=$1
-shift
-while [ "$1" != -- ]; do
-    echo $$ >"$1/cgroup.procs" || exit 98
-    shift
-done
 shift
 while :; do
     "$@" &

@@ -9,20 +9,19 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab import leftovers, network, rootfs
+from lab import control_group, leftovers, network, rootfs
 from lab.closing import Closing
 from lab.guardian import guarded_record
 from lab.leftovers import Connection, Record
 from lab.process import Process, wait_until
+from lab.sshd import greets
 
 LAB = Path(__file__).resolve().parent
-CONTROL_GROUPS = Path("/sys/fs/cgroup")
 BOOT_SECONDS = 120.0
 NSPAWN = (
     "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--console=pipe", "--bind=/dev/fuse",
@@ -241,17 +240,22 @@ class Node(Closing):
         shutil.copy(LAB / "rawfuse.py", self._disk / RAWFUSE.lstrip("/"))
 
     def _power_on(self) -> "subprocess.Popen[bytes]":
-        cgroups = control_groups(self._record.name)
+        cgroups = control_group.names_for(self._record.name)
         self._record.cgroups = [str(cgroup) for cgroup in cgroups]
         self._record.save()
         for cgroup in cgroups:
             cgroup.mkdir()
         nspawn = [*NSPAWN, "-D", str(self._disk), f"--machine={self.name}"]
         nspawn += [f"--network-namespace-path=/run/netns/{self._wire.namespace}"]
-        supervisor = [str(LAB / "node_supervisor.sh"), str(self.folder_here), *self._record.cgroups, "--", *nspawn]
+        supervisor = [str(LAB / "node_supervisor.sh"), str(self.folder_here), *nspawn]
         with (self.folder_here / "log").open("ab") as log:
             child = subprocess.Popen(
-                supervisor, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+                control_group.entering(self._record.cgroups, supervisor),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd="/",
             )
         self._record.processes.append(Process.of(child.pid))
         self._record.save()
@@ -261,26 +265,9 @@ class Node(Closing):
         try:
             root = self.root
             booted = self.boot_id != after_boot and (root / "run/systemd/users").is_dir()
-            return booted and not (root / "run/nologin").exists() and answers_ssh(self.address, self.port)
+            return booted and not (root / "run/nologin").exists() and greets(self.address, self.port)
         except (FileNotFoundError, ProcessLookupError, NotADirectoryError):
             return False
-
-
-def control_groups(name: str) -> list[Path]:
-    """Give the control groups of a node's own: in both of systemd's hierarchies, or in the only one there is."""
-    hybrid = [CONTROL_GROUPS / hierarchy for hierarchy in ("systemd", "unified")]
-    bases = [base for base in hybrid if base.is_dir()] or [CONTROL_GROUPS]
-    return [base / f"unstick-lab-{name}" for base in bases]
-
-
-def answers_ssh(address: str, port: int) -> bool:
-    """Tell whether an SSH server greets there within a second."""
-    try:
-        with socket.create_connection((address, port), 1) as connection:
-            connection.settimeout(1)
-            return connection.recv(4) == b"SSH-"
-    except OSError:
-        return False
 
 
 def take_down(*, kept_too: bool = True) -> list[str]:

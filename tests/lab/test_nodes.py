@@ -10,8 +10,9 @@ import pytest
 
 from lab import leftovers
 from lab.needs import need_fuse
-from lab.nodes import Node, answers_ssh
+from lab.nodes import Node
 from lab.process import Process, wait_until
+from lab.sshd import greets
 from lab.stuck import BusyMount, StuckConnection
 
 pytest_plugins = ["lab.fixtures"]
@@ -78,7 +79,7 @@ def test_a_node_that_does_not_return_is_down(fresh_node: Callable[[str], Node]) 
     with pytest.raises(RuntimeError, match="ended instead of booting"):
         node.reboot()
 
-    assert (node.down(), answers_ssh(node.address, node.port)) == (True, False)
+    assert (node.down(), greets(node.address, node.port)) == (True, False)
 
 
 def test_a_cut_wire_silences_the_node_and_nothing_else(lab_node: Callable[[str], Node]) -> None:
@@ -86,11 +87,11 @@ def test_a_cut_wire_silences_the_node_and_nothing_else(lab_node: Callable[[str],
     before = node.boot_id
 
     node.cut()
-    silent = not answers_ssh(node.address, node.port)
+    silent = not greets(node.address, node.port)
     alive = node.run(["true"]).returncode == 0
     node.mend()
 
-    wait_until(lambda: answers_ssh(node.address, node.port), "the node is heard again")
+    wait_until(lambda: greets(node.address, node.port), "the node is heard again")
     assert (silent, alive, node.boot_id) == (True, True, before)
 
 
