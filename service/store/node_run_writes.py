@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Update, case, or_, select, update
+from sqlalchemy import Connection, Update, case, literal, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from service.domain.errors import Conflict, EpochLost, NotFound
 from service.domain.run import HOLDING_STATES, NodeRun, run_state
 from service.store import rows
+from service.store.columns import UtcTime
 from service.store.tables import CLAIMED, HOLDING, OPEN, UNCLAIMED, node_runs, runs
 
 _C = node_runs.c
@@ -59,11 +60,12 @@ def request_cancel(connection: Connection, node_run_id: str, *, by: str, reason:
 def wake(connection: Connection, node_run_ids: Sequence[str], *, at: datetime) -> None:
     """Make open node runs due. It needs no claim: one that is claimed is due again when it is released."""
     claimed = _C.owner.is_not(None)
-    woken = case((_C.woken_at <= at, _C.woken_at), else_=at)
+    moment = literal(at, UtcTime())
+    woken = case((_C.woken_at <= at, _C.woken_at), else_=moment)
     connection.execute(
         update(node_runs)
         .where(_C.id.in_(node_run_ids), OPEN)
-        .values(wake_at=case((claimed, _C.wake_at), else_=at), woken_at=case((claimed, woken), else_=None))
+        .values(wake_at=case((claimed, _C.wake_at), else_=moment), woken_at=case((claimed, woken), else_=None))
     )
 
 
@@ -107,7 +109,7 @@ def _save_statement(node_run: NodeRun, *, releases: bool) -> Update:
 def _earlier(wake_at: datetime | None) -> Any:
     if wake_at is None:
         return _C.woken_at
-    return case((_C.woken_at <= wake_at, _C.woken_at), else_=wake_at)
+    return case((_C.woken_at <= wake_at, _C.woken_at), else_=literal(wake_at, UtcTime()))
 
 
 def _undoable(connection: Connection, statement: Update) -> int:
