@@ -105,7 +105,7 @@ def _names(runbook: Runbook) -> Iterator[Fault]:
         if name == "name":
             yield Fault(("needs", number), "NODE_NAME is the node's own name.", "Call the attribute something else.")
         if name in runbook.needs[:number]:
-            yield Fault(("needs", number), f"{name} is named twice.", "Remove one.")
+            yield Fault(("needs", number), f"names {name} twice.", "Remove one.")
     yield from _undeclared(runbook.prelude, ("prelude",), runbook=runbook)
 
 

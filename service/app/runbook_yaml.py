@@ -259,7 +259,8 @@ _KNOWN_PROBLEMS = (
     (r"could not find expected ':'", "A key without `:` stands here or in the line before.", "Add `:`, or indent it."),
     (r"expected <block end>", "The indentation does not fit the lines before.", "Indent items of one level alike."),
     (r"found unexpected end of stream", "A quote is opened and never closed.", "Close it."),
-    (r"but got '<stream end>'", "A bracket or brace is opened and never closed.", "Close it."),
+    (r"(got|found) '<stream end>'", "A bracket or brace is opened and never closed.", "Close it."),
+    (r"expected ',' or '", "A comma is missing here, or a bracket or brace is not closed.", "Mend it."),
     (r"found duplicate .* directive|found undefined tag|found incompatible", "A YAML directive or tag.", "Remove it."),
 )
 
