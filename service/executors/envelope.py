@@ -34,7 +34,7 @@ _LOADER = (
     "{\\042frame\\042:\\042state\\042,\\042state\\042:\\042not_started\\042,"
     '\\042reason\\042:\\042no_bash\\042,\\042missing\\042:\\042%s\\042}\\n" "$id" "$program"; exit 0; }; '
     "done; "
-    'exec env -i PATH="$PATH" setsid -w bash -p -c "eval \\"\\$(cat)\\""'
+    'exec env -i PATH="$PATH" HOME="$HOME" SHELL=/bin/sh setsid -w bash -p -c "eval \\"\\$(cat)\\""'
 )
 
 

@@ -21,6 +21,8 @@ from service.executors import reasons
 LONGEST_LINE = 256 * 1024
 NOISE_KEPT = 8 * 1024
 TARGETS_LIMIT = 64 * 1024
+#: The only ending of a conversation of which the words that came with it prove anything.
+SHELL_ENDED = "its shell ended"
 
 _FRAME = re.compile(rb"unstick ([A-Za-z0-9_-]+) (\{.*\})\r?")
 _REFUSED_BY_SUDO = re.compile(r"^sudo: |is not in the sudoers file|sudo.*: (No such file|not found)", re.MULTILINE)
@@ -67,12 +69,12 @@ class Conversation:
     def conclude(self, ending: str) -> Report:
         """Return the report; without one, say what the ending of the conversation proves.
 
-        `ending` tells how the conversation ended, such as "the connection was reset".
+        `ending` tells how the conversation ended: SHELL_ENDED, or words such as "the connection was reset".
         """
         if self.report is not None:
             return self.report
         node, said = self._endpoint.name, self._said()
-        if self.frames == 0:
+        if self.frames == 0 and ending == SHELL_ENDED:
             if self._endpoint.become is Become.SUDO and _REFUSED_BY_SUDO.search(said):
                 return _not_started(NotStarted.SUDO, reasons.sudo(node, said))
             if _REFUSED_BY_SHELL.search(said):

@@ -6,11 +6,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from service.domain.node import Endpoint
 from service.domain.script import AttemptRef, NotStarted, OutputChunk, Report, ReportState, ScriptOrder
 from service.executors import envelope
-from service.executors.frames import Conversation
+from service.executors.frames import SHELL_ENDED, Conversation
 
 #: The node ends a wait by itself; this long after it nobody is expected to answer any more.
 PATIENCE_SECONDS = 20.0
@@ -100,7 +101,7 @@ def _begin(command: Sequence[str], path: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd="/",
-        env={"PATH": path},
+        env={"PATH": path, "HOME": str(Path.home())},
     )
 
 
@@ -135,7 +136,7 @@ def _talk(
                 if over:
                     selector.unregister(key.fileobj)
                     key.data.close()
-    return "its shell ended"
+    return SHELL_ENDED
 
 
 def _send(fd: int, unsent: memoryview) -> memoryview:

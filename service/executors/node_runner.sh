@@ -149,7 +149,7 @@ send() {
     if ((from % segment)); then
       data=$(tail -c "+$((from % segment + 1))" "$file" 2>/dev/null | base64 -w0)
     else
-      data=$(base64 -w0 "$file" 2>/dev/null)
+      data=$(exec base64 -w0 "$file" 2>/dev/null)
     fi
     [ -z "$state_first" ] || data=${data:0:limit / 4 * 4} limit=$((limit - ${#data}))
     if [ -z "$data" ]; then
@@ -203,7 +203,7 @@ see_place() {
 # Make a folder that only we may enter, or fail with $body saying why not.
 make_folder() {
   local said
-  [ -d "$1" ] || said=$(mkdir -m 700 "$1" 2>&1) || [ -d "$1" ] || refuse_folder "$said"
+  [ -d "$1" ] || said=$(exec mkdir -m 700 "$1" 2>&1) || [ -d "$1" ] || refuse_folder "$said"
   if [ -L "$1" ] || [ ! -O "$1" ] || { ((EUID)) && [ "$(stat -c %a "$1")" != 700 ]; }; then
     answer not_started folder
   fi
@@ -243,6 +243,12 @@ close_door() {
   return "$lost"
 }
 
+# Succeed when the exit code is there: the record was blank, and is written in one piece.
+has_ended() {
+  local mark=''
+  recall exit _ _ _ mark && [ "$mark" = end ]
+}
+
 # Set $stands, and what is known beside it.
 stand() {
   local kept
@@ -251,7 +257,8 @@ stand() {
     stands=void
   elif [ ! -e "$dir/door" ]; then
     stands=preparing
-  elif recall exit exit_code signal finished; then
+  elif has_ended; then
+    recall exit exit_code signal finished _
     recall pid pid began started _
     stands=finished
     exit_code=${exit_code#-} signal=${signal#-}
@@ -346,7 +353,7 @@ give_state() {
 gone() {
   local until=$((SECONDS + 6))
   while ((SECONDS < until)); do
-    [ -e "$dir/exit" ] && ! find_left "$pid" && return 0
+    has_ended && ! find_left "$pid" && return 0
     read -r -n 1 -t 0.1 -u "$bell"
   done
   return 1
@@ -375,7 +382,7 @@ end_group() {
 copy() {
   local total=0 size=0 number=0 spent=() said count
   exec {out_write}>&- {err_write}>&- {out_read}<&- {err_read}<&-
-  while said=$(dd bs="$((segment - size))" count=1 2>&1 >>"$dir/$1.$number") || [[ $said = *records* ]]; do
+  while said=$(exec dd bs="$((segment - size))" count=1 2>&1 >>"$dir/$1.$number") || [[ $said = *records* ]]; do
     [[ $said =~ ([0-9]+)\+([0-9]+)\ records\ in ]] || break
     [ "${BASH_REMATCH[1]}${BASH_REMATCH[2]}" != 00 ] || { shut "$1" "$total"; return; }
     [[ $said =~ ([0-9]+)\ bytes?[\ ,] ]] && count=${BASH_REMATCH[1]}
@@ -415,8 +422,7 @@ become_script() {
     {out_write}>&- {err_write}>&- {out_read}<&- {err_read}<&-
   umask 022
   cd / || exit 126
-  unset HOME
-  HOME=~
+  [ -n "${HOME:-}" ] || HOME=/
   export HOME PATH="$path" LANG=C.UTF-8 UNSTICK_RUN_ID="$run" UNSTICK_STEP="$step" UNSTICK_ATTEMPT="$attempt" \
     UNSTICK_TARGETS="$dir/targets" UNSTICK_BOOT_ID="${first_boot:-$boot}"
   unset SHLVL OLDPWD
@@ -440,11 +446,10 @@ reap() {
     look_at_clock
     # A shell tells both `exit 137` and SIGKILL as 137; its list of jobs tells them apart.
     if ((code > 128)) && [ -n "$how" ] && [[ ! $how =~ ^\[[0-9]+\][+-]?\ +[0-9]+\ (Exit|Done) ]]; then
-      record exit.part - "$((code - 128))" "$now"
+      record exit - "$((code - 128))" "$now" end
     else
-      record exit.part "$code" - "$now"
+      record exit "$code" - "$now" end
     fi
-    mv "$dir/exit.part" "$dir/exit"
   fi
   ring
   printf . >&"$bell"
@@ -460,15 +465,15 @@ supervise() {
   exec {out_read}<"/dev/fd/$whole" {out_write}>"/dev/fd/$whole" {whole}<&-
   open_pipe
   exec {err_read}<"/dev/fd/$whole" {err_write}>"/dev/fd/$whole" {whole}<&-
+  reap &
   copy stdout <&"$out_read" &
   copy stderr <&"$err_read" &
-  reap &
   exec {out_write}>&- {err_write}>&- {out_read}<&- {err_read}<&-
   if ! read -r -n 1 -t "$timeout" -u "$bell"; then
     end_group deadline
     ring
   fi
-  while stand && [ "$stands" != void ] && [ ! -e "$dir/exit" ] && ((doubts++ < 2)); do
+  while stand && [ "$stands" != void ] && ! has_ended && ((doubts++ < 2)); do
     [ "$stands" = unknown ] || doubts=0
     read -r -n 1 -t 60 -u "$bell"
   done
@@ -559,7 +564,7 @@ start() {
   local said name
   judge_boot
   [ -d "$dir" ] || judge_time
-  if ! said=$(mkdir -m 700 "$dir" 2>&1); then
+  if ! said=$(exec mkdir -m 700 "$dir" 2>&1); then
     [ -d "$dir" ] || refuse_folder "$said"
     hang_bell
     settle_door
@@ -570,7 +575,7 @@ start() {
   wake=$bell
   [ -z "$acting" ] || hold
   {
-    for name in pid exit.part how; do record "$name" || fill_up; done
+    for name in pid exit how; do record "$name" || fill_up; done
     for name in stdout stderr; do record "$name.total" 0 open whole || fill_up; done
     { printf '%s' "$script" >"$dir/script" && printf '%s' "$targets" >"$dir/targets"; } || fill_up
   } 2>/dev/null
@@ -586,7 +591,7 @@ find_attempt() {
     answer rebooted
   fi
   local said=''
-  if [ ! -d "$dir" ] && said=$(mkdir -m 700 "$dir" 2>&1); then
+  if [ ! -d "$dir" ] && said=$(exec mkdir -m 700 "$dir" 2>&1); then
     close_door
   fi
   [ -d "$dir" ] || refuse_folder "$said"
