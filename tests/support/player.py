@@ -219,8 +219,8 @@ class Player:
                 continue
             answer = next(self._answers[f"{attempt.step}.{attempt.kind}.settled"])
             self.now += answer.takes
-            told = {"state": answer.state, "exit_code": answer.exit_code}
-            changed.append(replace(attempt, **told, asked_at=self.now, answered_at=self.now))
+            told = replace(attempt, state=answer.state, exit_code=answer.exit_code)
+            changed.append(replace(told, asked_at=self.now, answered_at=self.now))
         self.history = replace(self.history, attempts=tuple(changed))
 
 

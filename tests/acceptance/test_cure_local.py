@@ -1,0 +1,112 @@
+"""The incident, cured by the shipped runbook through the loop, in a private mount namespace of this kernel."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.private import PrivateMounts
+from lab.stuck import BusyMount, MountOptions, StuckConnection
+from service.domain.run import NodeRun, NodeRunState, Run, StepOutcome, Verdict
+from service.executors.local import LocalExecutor
+from tests.support.world import RealClock, World, local_nodes
+
+pytest_plugins = ["lab.fixtures"]
+HOLD = {"hold_seconds": 3}
+
+
+@pytest.fixture
+def world(private_mounts: PrivateMounts, tmp_path: Path) -> Iterator[World]:
+    """Give a service that reaches the namespace as its node."""
+    executor = LocalExecutor(prefix=private_mounts.enter_prefix)
+    built = World.build(
+        f"sqlite:///{tmp_path}/unstick.db", executor, inventory=local_nodes("gpu-01"), clock=RealClock()
+    )
+    yield built
+    built.close()
+
+
+def play_to_end(world: World, run: Run) -> NodeRun:
+    """Answer every gate and wait for the end; the deadline only stops a hang."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        node_run = world.play(run)[0]
+        if node_run.state.ended or node_run.state is NodeRunState.STUCK:
+            return node_run
+        time.sleep(0.2)
+    raise AssertionError(f"it does not end: {node_run}")
+
+
+def outcomes(node_run: NodeRun) -> dict[str, StepOutcome | None]:
+    """Return the outcome of each step."""
+    return {result.step: result.outcome for result in node_run.results}
+
+
+def test_a_dead_server_s_connection_is_aborted_and_the_node_is_proven_cured(
+    world: World, private_mounts: PrivateMounts
+) -> None:
+    with BusyMount(private_mounts) as busy, StuckConnection(private_mounts) as stuck:
+        read_before = busy.bytes_read()
+        run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD)
+
+        node_run = play_to_end(world, run)
+
+        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED)
+        assert outcomes(node_run) == {
+            "evidence": StepOutcome.OK,
+            "abort-dead": StepOutcome.CHANGED,
+            "abort-hung": StepOutcome.OK,
+            "unmount": StepOutcome.SKIPPED,
+            "well": StepOutcome.OK,
+        }
+        assert stuck.freed()
+        assert busy.exists()
+        assert busy.bytes_read() > read_before
+        assert world.chain_holds()
+
+
+def test_a_denied_type_is_never_touched(world: World, private_mounts: PrivateMounts) -> None:
+    with StuckConnection(private_mounts, MountOptions(direct=True, fstype="fuse.lxcfs")) as denied:
+        run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD)
+
+        node_run = play_to_end(world, run)
+
+        assert outcomes(node_run)["abort-dead"] is StepOutcome.OK
+        assert denied.exists()
+        assert denied.waiting() > 0
+
+
+def test_targets_that_vanish_while_the_gate_is_open_give_cleared(world: World, private_mounts: PrivateMounts) -> None:
+    with StuckConnection(private_mounts) as stuck:
+        run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD)
+        world.settle()
+        assert [gate.step for gate in world.open_gates()] == ["abort-dead"]
+        stuck.abort()
+
+        node_run = play_to_end(world, run)
+
+        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CLEARED)
+        assert outcomes(node_run)["abort-dead"] is StepOutcome.SKIPPED
+
+
+def test_a_dry_run_names_the_targets_and_touches_nothing(world: World, private_mounts: PrivateMounts) -> None:
+    with StuckConnection(private_mounts) as stuck:
+        run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD, dry_run=True)
+
+        node_run = play_to_end(world, run)
+
+        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, None)
+        assert outcomes(node_run)["abort-dead"] is StepOutcome.WOULD_CHANGE
+        assert stuck.reader_state() == "D"
+        assert stuck.waiting() > 0
+        assert world.open_gates() == []
+
+
+def test_a_healthy_node_is_well_without_a_gate(world: World) -> None:
+    run = world.request("abort-stuck-fuse", "gpu-01")
+
+    node_run = play_to_end(world, run)
+
+    assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.WELL)
+    assert world.history(node_run).gates == ()
