@@ -88,20 +88,18 @@ def _shell_findings(loaded: LoadedFile, path: Path, *, shellcheck: ShellCheck) -
 
 
 def _plan(runbook: Runbook) -> tuple[PlannedScript, ...]:
-    """Return every script as it would be sent, with values that say nothing where none is known."""
+    """Return every script as it would be sent, with values that only a quoted `$VALUE` survives."""
     endpoint = Endpoint("controller", ExecutorKind.LOCAL, "controller")
-    node = Node("node", endpoint, controller="controller", attributes=dict.fromkeys(runbook.needs, "value"))
-    inventory = Inventory({"node": node}, {"controller": Controller("controller", endpoint)})
+    node = Node("a node", endpoint, controller="controller", attributes=dict.fromkeys(runbook.needs, "a value"))
+    inventory = Inventory({node.name: node}, {"controller": Controller("controller", endpoint)})
     params = {param.name: _example(param) for param in runbook.params}
     return make_plan(runbook, (node,), inventory=inventory, params=params, envelope_sha256="").scripts
 
 
 def _example(param: Param) -> ParamValue:
-    if param.default is not None:
-        return param.default
     match param.type:
         case ParamType.STRING:
-            return "value"
+            return "a value"
         case ParamType.INTEGER:
             return 1
         case ParamType.BOOLEAN:

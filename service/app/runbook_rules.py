@@ -77,10 +77,10 @@ def _handed_over(runbook: Runbook, target: Runbook, where: Where) -> Iterator[Fa
     for param in target.params:
         if param.name not in own:
             if param.default is None:
-                reason = f"{target.name} must be given {param.name}, which {runbook.name} has not."
+                reason = f"The runbook {target.name} must be given {param.name}, which {runbook.name} has not."
                 yield Fault(where, reason, f"Give {param.name} a default there, or declare it here.")
         elif own[param.name] is not param.type:
-            reason = f"{param.name} is {own[param.name]} here and {param.type} in {target.name}."
+            reason = f"The parameter {param.name} is {own[param.name]} here and {param.type} in {target.name}."
             yield Fault(where, reason, "Give both the same type, or one another name.")
 
 
