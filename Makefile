@@ -52,7 +52,7 @@ test: setup ## every behaviour at the smallest count that can fail (as root, ins
 	$(PYTEST) -m "not proof" $(TESTS)
 
 proof: setup ## the large counts, and docs/proof.md (hours; ONLY="-k name" runs some)
-	.ci/apt
+	.ci/apt .ci/apt-proof.txt
 	$(BIN)/python tools/proof.py $(ONLY)
 
 bench: setup ## speed, as ratios against raw paramiko and Ansible
