@@ -8,7 +8,14 @@ from service.domain.run import NodeRunState, Run
 
 
 def retry_run(
-    service: Service, run_id: str, *, person: Person, from_step: str | None, failed_nodes: bool, reason: str
+    service: Service,
+    run_id: str,
+    *,
+    person: Person,
+    from_step: str | None,
+    failed_nodes: bool,
+    reason: str,
+    idempotency_key: str | None = None,
 ) -> Run:
     """Request a run again, on all of its nodes or on those that did not succeed.
 
@@ -31,6 +38,7 @@ def retry_run(
             params=run.params,
             dry_run=run.dry_run,
             reason=reason,
+            idempotency_key=idempotency_key,
             also_requested_by=run.requesters,
             retry_of=run.id,
             from_step=from_step,

@@ -1,0 +1,92 @@
+"""Builds the HTTP application around a service."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from starlette.types import Lifespan
+
+from service.app.service import Service
+from service.web import errors, openapi
+from service.web.auth import Authentication, refuse_undeclared
+from service.web.edge import Edge, HeadAsGet
+from service.web.event_feed import EventFeed
+from service.web.limits import BodyLimits
+from service.web.metrics import Metrics
+from service.web.routes import approvals, attempts, audit, docs, events, health, nodes, plans, runbooks, runs
+from service.web.routes.health import ReadinessCheck
+
+_ROUTERS: tuple[APIRouter, ...] = (
+    runs.router,
+    events.router,
+    approvals.router,
+    plans.router,
+    runbooks.router,
+    nodes.router,
+    attempts.router,
+    audit.router,
+    health.router,
+    docs.router,
+)
+
+
+def create_app(
+    service: Service, *, readiness: Sequence[ReadinessCheck] = (), event_feed: EventFeed | None = None
+) -> FastAPI:
+    """Return the application. Each readiness check returns why the service cannot work, or None.
+
+    Streams of events stay open: start uvicorn with `timeout_graceful_shutdown`, or it waits for them to end.
+    Raises BrokenRule when a route declares no permission.
+    """
+    metrics = Metrics(service)
+    feed = event_feed or EventFeed(service.store)
+    app = FastAPI(
+        title=openapi.TITLE,
+        description=openapi.DESCRIPTION,
+        version=_version(),
+        openapi_url="/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=_operation_id,
+        lifespan=_closing(feed),
+    )
+    app.state.service = service
+    app.state.readiness = tuple(readiness)
+    app.state.metrics = metrics
+    app.state.event_feed = feed
+    for router in _ROUTERS:
+        # Each router has its whole path and its refusals: a route stands here as it was declared.
+        app.router.routes.extend(router.routes)
+    app.mount("/static", docs.Files(), name="static")
+    errors.add_handlers(app)
+    # The last one added is the outermost.
+    app.add_middleware(BodyLimits)
+    app.add_middleware(Authentication, service=service)
+    app.add_middleware(HeadAsGet)
+    app.add_middleware(Edge, service=service, metrics=metrics)
+    app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
+    refuse_undeclared(app.routes)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+def _version() -> str:
+    try:
+        return version("unstick")
+    except PackageNotFoundError:
+        return "0"
+
+
+def _closing(feed: EventFeed) -> Lifespan[FastAPI]:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        feed.close()
+
+    return lifespan

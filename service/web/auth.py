@@ -1,0 +1,117 @@
+"""Who asks, and whether he may. Everything is refused but what stands here as open; there is no way to turn it off."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.openapi.models import HTTPBearer
+from fastapi.routing import APIRoute
+from fastapi.security.base import SecurityBase
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.app.service import Service
+from service.app.tokens import authenticate
+from service.domain.errors import BrokenRule, Forbidden, Unauthenticated, UnstickError
+from service.domain.person import Permission, Person
+from service.web import errors
+
+#: What anybody may read: whether the service lives, and how it is spoken to.
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/docs", "/openapi.json"})
+OPEN_FOLDER = "/static/"
+#: Longer than any token that we make.
+_LONGEST_TOKEN = 200
+
+
+class Authentication:
+    """Knows the person before anything else of a request is looked at, its body and its address included."""
+
+    def __init__(self, app: ASGIApp, *, service: Service) -> None:
+        """Guard this application with the tokens of this service."""
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let known persons through, and everybody to what is open."""
+        if scope["type"] != "http" or is_open(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        try:
+            scope["unstick.person"] = await run_in_threadpool(identify, self._service, Headers(scope=scope))
+        except Unauthenticated:
+            await errors.answer(errors.problem_of(errors.UNKNOWN))(scope, receive, send)
+            return
+        except UnstickError as error:
+            await errors.answer(errors.problem_of(error))(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+class Needs(SecurityBase):
+    """The permission that a route declares."""
+
+    def __init__(self, permission: Permission) -> None:
+        """Ask for this permission."""
+        self.permission = permission
+        self.scheme_name = "token"
+        self.model = HTTPBearer(description="A token that `unstick token create` has printed.")
+
+    async def __call__(self, request: Request) -> Person:
+        """Return the person; Forbidden when he lacks the permission."""
+        person = request.scope.get("unstick.person")
+        if not isinstance(person, Person):
+            raise errors.UNKNOWN
+        if not person.may(self.permission):
+            raise Forbidden(
+                f"{person.name} has no permission to {self.permission} with this token.",
+                "Use a token with another role; `unstick token create --role` makes one.",
+            )
+        return person
+
+
+Reads = Annotated[Person, Depends(Needs(Permission.READ))]
+Requests = Annotated[Person, Depends(Needs(Permission.REQUEST))]
+Cancels = Annotated[Person, Depends(Needs(Permission.CANCEL))]
+Resolves = Annotated[Person, Depends(Needs(Permission.RESOLVE))]
+Holds = Annotated[Person, Depends(Needs(Permission.HOLD))]
+Decides = Annotated[Person, Depends(Needs(Permission.DECIDE))]
+
+
+def identify(service: Service, headers: Headers) -> Person:
+    """Return the person whose token came along; Unauthenticated."""
+    given = headers.getlist("authorization")
+    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not token.isascii() or not 0 < len(token) <= _LONGEST_TOKEN:
+        raise errors.UNKNOWN
+    return authenticate(service, token)
+
+
+def is_open(path: str) -> bool:
+    """Whether anybody may read this."""
+    return path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
+
+
+def permissions(route: APIRoute) -> frozenset[Permission]:
+    """Return the permissions that a route declares."""
+    return frozenset(_declared(route.dependant))
+
+
+def refuse_undeclared(routes: Iterable[BaseRoute]) -> None:
+    """Raise BrokenRule for a route that is neither open nor says which permission it needs."""
+    for route in routes:
+        path = getattr(route, "path", "")
+        declares = isinstance(route, APIRoute) and len(permissions(route)) == 1
+        harmless = isinstance(route, Route | Mount) and is_open(path if isinstance(route, Route) else f"{path}/")
+        if not (declares or harmless):
+            raise BrokenRule(f"The route {path} declares no permission.")
+
+
+def _declared(dependant: Dependant) -> Iterable[Permission]:
+    if isinstance(dependant.call, Needs):
+        yield dependant.call.permission
+    for inner in dependant.dependencies:
+        yield from _declared(inner)

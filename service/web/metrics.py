@@ -1,0 +1,57 @@
+"""Numbers for Prometheus, in a registry of our own."""
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from service.app.service import Service
+from service.domain.run import OPEN_STATES, NodeRunState
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Metrics:
+    """Counts requests as they come; what is open is read from the store when it is asked for."""
+
+    def __init__(self, service: Service) -> None:
+        """Count for this service."""
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "unstick_http_requests", "HTTP requests answered.", ["method", "route", "status"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "unstick_http_request_seconds", "How long answers took.", ["route"], registry=self._registry
+        )
+        self._registry.register(_Backlog(service))
+
+    def count(self, *, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one request; status 0: the client was gone."""
+        known = method if method in _METHODS else "other"
+        self._requests.labels(known, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def render(self) -> bytes:
+        """Return everything as Prometheus reads it; Unavailable when the store cannot be read."""
+        return generate_latest(self._registry)
+
+
+class _Backlog(Collector):
+    """What is open at this moment."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def describe(self) -> Iterator[Metric]:
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        backlog = self._service.store.read(lambda reader: reader.backlog())
+        node_runs = GaugeMetricFamily("unstick_node_runs", "Node runs that have not ended.", labels=["state"])
+        for state in sorted(OPEN_STATES):
+            node_runs.add_metric([state], backlog.node_runs.get(state, 0))
+        yield node_runs
+        stuck = backlog.node_runs.get(NodeRunState.STUCK, 0)
+        yield GaugeMetricFamily("unstick_node_runs_stuck", "Node runs that a person must resolve.", value=stuck)
+        yield GaugeMetricFamily("unstick_gates_open", "Gates that wait for a person.", value=backlog.open_gates)

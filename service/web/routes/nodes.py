@@ -1,0 +1,63 @@
+"""Nodes: look, hold, release."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from service.app.hold_node import hold_node, release_node
+from service.app.ports import Reader
+from service.domain.errors import NotFound
+from service.domain.node import Node
+from service.domain.run import HOLDING_STATES, Hold, NodeRun
+from service.web.auth import Holds, Reads
+from service.web.errors import declared
+from service.web.routes.common import API, NodePath, Serving
+from service.web.schemas.common import Listed
+from service.web.schemas.node import HoldAnswer, HoldRequest, NodeDetail, Released, ReleaseRequest
+from service.web.schemas.query import NodesQuery
+
+router = APIRouter(prefix=f"{API}/nodes", tags=["nodes"], responses=declared(401, 403, 422, 503))
+
+
+@router.get("", summary="List nodes, by name")
+def list_nodes(service: Serving, _person: Reads, query: Annotated[NodesQuery, Query()]) -> Listed[NodeDetail]:
+    """Show the inventory: how each node is reached, whether it is on hold, and which run has it."""
+    inventory = service.inventory.current()
+    names = sorted(name for name, node in inventory.nodes.items() if query.pool in (None, *node.pools))
+    left = [name for name in names if query.cursor is None or name > query.cursor]
+    shown = _shown(service, [inventory.nodes[name] for name in left[: query.limit]])
+    return Listed(items=shown, next_cursor=left[query.limit - 1] if len(left) > query.limit else None)
+
+
+@router.get("/{node}", summary="Show a node", responses=declared(404))
+def show_node(service: Serving, _person: Reads, node: NodePath) -> NodeDetail:
+    """Show one node of the inventory."""
+    known = service.inventory.current().nodes.get(node)
+    if known is None:
+        raise NotFound(f"There is no node {node} in the inventory.", "`unstick nodes` lists the nodes.")
+    return _shown(service, [known])[0]
+
+
+@router.post("/{node}/hold", summary="Hold a node", responses=declared(404, 413, 415))
+def hold_one_node(service: Serving, person: Holds, node: NodePath, body: HoldRequest) -> HoldAnswer:
+    """Say hands off. Queued and waiting runs end there; one that acts goes on, and the answer names it."""
+    return HoldAnswer.of(hold_node(service, node, person=person, reason=body.reason, until=body.until))
+
+
+@router.post("/{node}/release", summary="Release a node", responses=declared(409, 413, 415))
+def release_one_node(service: Serving, person: Holds, node: NodePath, body: ReleaseRequest | None = None) -> Released:
+    """End the hold of a node."""
+    release_node(service, node, person=person, reason=body.reason if body is not None else "")
+    return Released(node=node)
+
+
+def _shown(service: Serving, nodes: list[Node]) -> list[NodeDetail]:
+    now = service.clock.now()
+
+    def look(reader: Reader) -> tuple[dict[str, Hold], dict[str, NodeRun]]:
+        holds = {hold.node: hold for hold in reader.holds() if hold.active(now)}
+        holders = {one.node: one for one in reader.open_acting() if one.state in HOLDING_STATES}
+        return holds, holders
+
+    holds, holders = service.store.read(look)
+    return [NodeDetail.of(node, holds=holds, holders=holders) for node in nodes]

@@ -1,0 +1,22 @@
+"""Plans without a run: what would be sent."""
+
+from fastapi import APIRouter
+
+from service.app.request_run import prepare
+from service.web.auth import Reads
+from service.web.errors import declared
+from service.web.routes.common import API, Serving
+from service.web.routes.runs import run_request
+from service.web.schemas.plan import PlanPreview
+from service.web.schemas.run import RunRequestBody
+
+#: Scripts are shown for so many nodes; they differ in the node's name and attributes only.
+SHOWN_NODES = 20
+
+router = APIRouter(prefix=f"{API}/plans", tags=["plans"], responses=declared(401, 403, 404, 409, 413, 415, 422, 503))
+
+
+@router.post("", summary="Plan without a run")
+def preview_plan(service: Serving, person: Reads, body: RunRequestBody) -> PlanPreview:
+    """Render every script of a request, and record nothing. The body is that of `POST /runs`."""
+    return PlanPreview.of(prepare(service, run_request(body, person=person.name)), shown=SHOWN_NODES)

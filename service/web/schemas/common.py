@@ -1,0 +1,47 @@
+"""Words that several requests and answers share."""
+
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Item = TypeVar("Item")
+
+#: No control character but tab and line feed: PostgreSQL keeps no NUL, and a terminal obeys the rest.
+_SAFE = r"^[^\x00-\x08\x0b-\x1f\x7f]*$"
+_ID = r"^[A-Za-z0-9_-]+$"
+
+Reason = Annotated[str, StringConstraints(pattern=_SAFE, max_length=2000)]
+MustReason = Annotated[str, StringConstraints(pattern=_SAFE, min_length=1, max_length=2000)]
+Text = Annotated[str, StringConstraints(pattern=_SAFE, max_length=4096)]
+Id = Annotated[str, StringConstraints(pattern=_ID, min_length=1, max_length=64)]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+NodeName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$")]
+RunbookName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=63)]
+#: Names of steps are like those of runbooks.
+StepId = RunbookName
+
+RUN_ID = "0198c3a2-7d4e-7c11-9a65-3f1f6f0b2c10"
+GATE_ID = "0198c3a2-9b02-7f3a-8d27-51d6f2f4f0aa"
+ATTEMPT_ID = "0198c3a2-8a10-7b55-b0f3-0c9d7c2e61d4"
+DIGEST = "5f0f4ee0a8b7c9d2f1e3a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9"
+PLAN_DIGEST = "c1a7f1f0e0d94be5a2d3c4b5968778695a4b3c2d1e0f9f8e7d6c5b4a39281706"
+TARGET = "connection 57 since 2026-11-29+15:46:54.8413626520 device 0:57 fstype fuse.rclone mountpoint /data"
+
+
+class Given(BaseModel):
+    """A request body; an unknown key is refused, so that a misspelt one is not ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Shown(BaseModel):
+    """A part of an answer, read from a value of the domain."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True)
+
+
+class Listed(Shown, Generic[Item]):
+    """A page of a list."""
+
+    items: list[Item]
+    next_cursor: str | None = Field(default=None, description="Give it as `cursor` for the next page; null at the end.")

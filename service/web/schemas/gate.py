@@ -1,0 +1,113 @@
+"""Gates and answers to them."""
+
+from datetime import datetime
+from typing import Literal, Self
+
+from pydantic import ConfigDict, Field
+
+from service.app.show_run import GateView
+from service.domain.run import Gate, GateState
+from service.domain.runbook import ApprovalKind
+from service.web.schemas.common import DIGEST, GATE_ID, Digest, Given, Id, MustReason, Reason, Shown
+from service.web.schemas.problem import Problem
+
+
+class GateDetail(Shown):
+    """A stop before `run`, and its answer."""
+
+    id: str
+    run_id: str
+    node: str
+    step: str
+    kind: ApprovalKind = Field(description="Who must agree.")
+    state: GateState
+    digest: str = Field(description="Of exactly what would run: plan, node, step, boot and targets.")
+    boot_id: str
+    targets: list[str] = Field(description="What `run` would act on, as the check found it.")
+    opened_at: datetime
+    expires_at: datetime
+    check_attempt_id: str = Field(description="The attempt whose output the answer rests on.")
+    decided_by: str | None
+    decided_at: datetime | None
+    reason: str
+
+    @classmethod
+    def of(cls, gate: Gate) -> Self:
+        """Return the gate as it is shown."""
+        return cls.model_validate(gate)
+
+
+class Approval(GateDetail):
+    """A gate as the asking person sees it."""
+
+    runbook: str
+    requested_by: str
+    run_reason: str = Field(description="Why the run was requested.")
+    may_answer: bool = Field(description="Whether you may answer it now.")
+    may_not_because: str = Field(description="Why you may not; empty when you may.")
+
+    @classmethod
+    def seen(cls, view: GateView) -> Self:
+        """Return the gate with what its reader may do."""
+        gate, run = view.gate, view.run
+        closed = "" if gate.state is GateState.OPEN else f"The gate is {gate.state}."
+        why = closed or view.may_not
+        more = {"runbook": run.runbook, "requested_by": run.requested_by, "run_reason": run.reason}
+        answer = {"may_answer": not why, "may_not_because": why}
+        return cls.model_validate(GateDetail.of(gate).model_dump() | more | answer)
+
+
+class Approve(Given):
+    """Agree to exactly what was shown."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"digest": DIGEST, "reason": "The server is gone, nobody can lose anything."}]}
+    )
+
+    digest: Digest = Field(description="The gate's digest, as you saw it.")
+    reason: Reason = ""
+
+
+class Deny(Given):
+    """Refuse what a gate asks for."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"digest": DIGEST, "reason": "The upload of tonight still runs there."}]}
+    )
+
+    digest: Digest = Field(description="The gate's digest, as you saw it.")
+    reason: MustReason = Field(description="Why, for the next person who looks.")
+
+
+class OneDecision(Given):
+    """The answer to one of several gates."""
+
+    id: Id
+    digest: Digest
+    answer: Literal["approve", "deny"]
+    reason: Reason = Field(default="", description="Must be given when denied.")
+
+
+class Decisions(Given):
+    """Answers to several gates; each is done, or refused, by itself."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"decisions": [{"id": GATE_ID, "digest": DIGEST, "answer": "approve"}]}]}
+    )
+
+    decisions: list[OneDecision] = Field(min_length=1, max_length=200)
+
+
+class Decided(Shown):
+    """What became of one answer: the gate, or the problem."""
+
+    id: str
+    status: int = Field(description="The status that this answer would have had alone.")
+    gate: GateDetail | None = None
+    problem: Problem | None = None
+
+
+class AllDecided(Shown):
+    """What became of each answer, in the order of the request."""
+
+    items: list[Decided]
