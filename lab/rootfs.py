@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,22 +45,45 @@ def ready(cache: Path = CACHE) -> RootFileSystem | None:
     return built if built.folder.is_dir() else None
 
 
-def build(cache: Path = CACHE) -> RootFileSystem:
+def build(cache: Path = CACHE, *, say: Callable[[str], None] = lambda _: None) -> RootFileSystem:
     """Give the root file system, building it if need be (about a minute); only root can.
 
     Two processes that ask at once get the same one: the second waits for the lock. What an older recipe made is removed
-    unless a node still runs on it.
+    unless a node still runs on it. `say` is told what takes its time.
     """
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         built = _names(cache)
         if not built.private_key.exists():
+            # What was built lets in a key that is lost.
+            _remove_unused(cache)
             _make_key(built.private_key)
         if not built.folder.is_dir():
             _remove_unused(cache)
+            say("building the root file system of a node with mmdebstrap: about a minute, once")
             _bootstrap(built)
+            say(f"built {built.folder}")
         return built
+
+
+def own_sources() -> list[str]:
+    """Give this machine's apt sources of the suite as one-line entries; none where it runs another release.
+
+    With none mmdebstrap takes Debian's own. The field names are those of apt-get(8) indextargets.
+    """
+    fields = ("CREATED_BY", "REPO_URI", "RELEASE", "COMPONENT", "SIGNED_BY")
+    wanted = "|".join(f"$({name})" for name in fields)
+    told = subprocess.run(["apt-get", "indextargets", "--format", wanted], capture_output=True, text=True, check=True)
+    lines = []
+    for line in told.stdout.splitlines():
+        created_by, address, release, component, signed_by = line.split("|")
+        ours = release == SUITE or release.startswith(f"{SUITE}-")
+        if created_by == "Packages" and component == "main" and ours and not release.endswith("-backports"):
+            # A field that a source does not have is printed as it was asked for.
+            option = f"[signed-by={signed_by}] " if signed_by.startswith("/") else ""
+            lines.append(f"deb {option}{address} {release} {component}")
+    return list(dict.fromkeys(lines))
 
 
 def _names(cache: Path) -> RootFileSystem:
@@ -80,7 +104,7 @@ def _bootstrap(built: RootFileSystem) -> None:
     command = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
     command += [f"--dpkgopt=path-exclude={path}" for path in LEFT_OUT]
     try:
-        _run([*command, SUITE, str(unfinished)])
+        _run([*command, SUITE, str(unfinished), *own_sources()])
         shutil.copy(PREPARE, unfinished / "tmp/prepare.sh")
         shutil.copy(built.private_key.with_suffix(".pub"), unfinished / "tmp/authorized_keys")
         _run(["chroot", str(unfinished), "/bin/bash", "/tmp/prepare.sh"])
@@ -108,7 +132,7 @@ def main() -> int:
     if os.getuid() != 0:
         print("only root can build the root file system of a node", file=sys.stderr)
         return 1
-    print(build().folder)
+    print(build(say=lambda words: print(words, file=sys.stderr)).folder)
     return 0
 
 

@@ -1,5 +1,6 @@
 """The farm's servers are OpenSSH's own: what they accept, any server would."""
 
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -75,19 +76,22 @@ def test_a_new_host_key_is_refused_by_who_pinned_the_old(sshd_farm: Callable[...
 
 
 @pytest.mark.parametrize(
-    ("certificate", "accepted"),
+    ("certificate", "refusal"),
     [
-        (Certificate(principals=["127.0.78.1"]), True),
-        (Certificate(principals=["127.0.78.9"]), False),
-        (Certificate(principals=["127.0.78.1"], validity="-2d:-1d"), False),
-        (Certificate(principals=["127.0.78.1"], validity="+1d:+2d"), False),
-        (Certificate(principals=["127.0.78.1"], host=False), False),
-        (Certificate(principals=["127.0.78.1"], critical="unheard-of@lab=1"), False),
+        (Certificate(principals=["127.0.78.1"]), None),
+        (Certificate(principals=["127.0.78.9"]), "Certificate invalid: name is not a listed principal"),
+        (Certificate(principals=["127.0.78.1"], validity="-2d:-1d"), "Certificate invalid: expired"),
+        (Certificate(principals=["127.0.78.1"], validity="+1d:+2d"), "Certificate invalid: not yet valid"),
+        (Certificate(principals=["127.0.78.1"], host=False), "Certificate invalid: not a host certificate"),
+        (
+            Certificate(principals=["127.0.78.1"], critical="x@lab=1"),
+            "Certificate contains unsupported critical option",
+        ),
     ],
     ids=["good", "other principal", "expired", "not yet valid", "user type", "unknown critical option"],
 )
-def test_host_certificates_are_what_openssh_takes_them_for(
-    sshd_farm: Callable[..., SshdFarm], tmp_path: Path, certificate: Certificate, accepted: bool
+def test_a_bad_host_certificate_is_refused_by_openssh_for_its_reason(
+    sshd_farm: Callable[..., SshdFarm], tmp_path: Path, certificate: Certificate, refusal: str | None
 ) -> None:
     authority = CertificateAuthority(tmp_path)
     farm = sshd_farm(host_certificate=(authority, certificate))
@@ -95,7 +99,33 @@ def test_host_certificates_are_what_openssh_takes_them_for(
     known = f"@cert-authority * {authority.public_key}"
     said = _ssh(farm.servers[0], farm.user, farm.private_key, known, "true", folder=tmp_path)
 
-    assert (said.returncode == 0) == accepted, said.stderr
+    if refusal is None:
+        assert (said.returncode, said.stderr) == (0, "")
+    else:
+        assert (said.returncode, refusal in said.stderr) == (255, True), said.stderr
+
+
+def test_one_server_is_the_way_to_another(sshd_farm: Callable[..., SshdFarm], tmp_path: Path) -> None:
+    farm = sshd_farm(17)
+    jump, target = farm.servers[0], farm.servers[-1]
+    known_hosts = tmp_path / "known_hosts"
+    known_hosts.write_text("".join(_pinned(each, each.host_key) + "\n" for each in (jump, target)))
+    options = [*OPTIONS, f"UserKnownHostsFile={known_hosts}", f"IdentityFile={farm.private_key}"]
+    flags = [part for option in options for part in ("-o", option)]
+    command = ["ssh", "-F", "/dev/null", *flags]
+
+    way = shlex.join([*command, "-p", str(jump.port), "-W", "%h:%p", f"{farm.user}@{jump.address}"])
+    command += ["-o", f"ProxyCommand={way}", "-p", str(target.port), f"{farm.user}@{target.address}"]
+    said = subprocess.run(
+        [*command, "echo $SSH_CONNECTION"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert said.stdout.split()[2:] == [target.address, str(target.port)], said.stderr
 
 
 def test_a_user_certificate_logs_in_and_a_bare_key_does_not(sshd_farm: Callable[..., SshdFarm], tmp_path: Path) -> None:
