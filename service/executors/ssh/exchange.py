@@ -9,7 +9,7 @@ import paramiko
 from service.domain.script import OutputChunk
 from service.executors import envelope
 from service.executors.frames import Conversation
-from service.executors.ssh.link import BROKEN, Link
+from service.executors.ssh.link import BROKEN, Link, close_quietly
 
 READ_SIZE = 1 << 16
 #: How often a quiet channel is looked at: for the other stream, the silence and the deadline.
@@ -42,7 +42,7 @@ class Exchange:
         except BROKEN:
             return "the connection broke"
         finally:
-            channel.close()
+            close_quietly(channel)
 
     def _open(self) -> paramiko.Channel:
         """Return a channel with our constant command line running; it reads its input and has none yet."""
@@ -54,7 +54,7 @@ class Exchange:
             with self.link.cut_after(self.link.patience.channel):
                 channel.exec_command(envelope.command_line(self.link.endpoint))
         except BROKEN as error:
-            channel.close()
+            close_quietly(channel)
             raise NothingSent("no command could be started") from error
         return channel
 

@@ -7,7 +7,7 @@ from typing import assert_never
 from service.domain.node import Become, Endpoint, Login
 from service.domain.script import NotStarted
 from service.executors.not_sent import NotSent
-from service.executors.ssh.link import BROKEN, Link, unreachable
+from service.executors.ssh.link import BROKEN, Link, close_quietly, unreachable
 
 #: Users below are the system's own; logind spares their IPC (logind.conf(5), RemoveIPC).
 _FIRST_NORMAL_UID = 1000
@@ -113,7 +113,7 @@ def _run(link: Link, command: str) -> bytes:
         while len(said) < _MOST_BYTES and (more := channel.recv(_MOST_BYTES)):
             said += more
     finally:
-        channel.close()
+        close_quietly(channel)
     if not said and not link.alive():
         raise EOFError
     return said

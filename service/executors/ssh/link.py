@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -208,6 +208,12 @@ class Dialler:
             raise _not_let_in(endpoint, f"its sshd does not accept {_key_words(endpoint)}") from error
         if more:
             raise _not_let_in(endpoint, f"its sshd asks for more than a key ({', '.join(more)})")
+
+
+def close_quietly(channel: paramiko.Channel) -> None:
+    """Close a channel; on a connection that is breaking, the goodbye fails as well."""
+    with suppress(*BROKEN):
+        channel.close()
 
 
 def unreachable(endpoint: Endpoint, what: str, *, again: bool = False) -> NotSent:
