@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
@@ -57,6 +57,16 @@ class Client:
     def get(self, path: str, **query: Any) -> Any:
         """Read something, such as `/runs`; a query value of None is left out. Unavailable when nobody answers."""
         return self._ask("GET", path, query=query).json()
+
+    def items(self, path: str, **query: Any) -> Iterator[Any]:
+        """Yield every item of a list, page after page."""
+        cursor: str | None = None
+        while True:
+            page = self.get(path, **query, cursor=cursor)
+            yield from page["items"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
 
     def text(self, path: str, **query: Any) -> str:
         """Read something that is text: the output of an attempt, a timeline."""
@@ -133,6 +143,8 @@ def _refusal(response: httpx.Response) -> UnstickError:
     if not isinstance(problem, dict):
         problem = {}
     reason = str(problem.get("detail") or problem.get("title") or f"The service answered {response.status_code}.")
+    for fault in problem.get("errors") or ():
+        reason += f" {fault.get('where')}: {fault.get('reason')}."
     way_out = str(problem.get("way_out") or "")
     kind = _ERRORS.get(response.status_code)
     if kind is not None:

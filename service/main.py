@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -42,8 +43,6 @@ from service.web.app import create_app
 GRACE: Final = 15.0
 _REQUEST_GRACE: Final = 5
 _DEV_TOKEN_LIVES: Final = timedelta(hours=24)
-#: Crockford's base 32: no letter that is taken for a digit.
-_ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 
 log = structlog.get_logger()
 
@@ -56,9 +55,10 @@ class SystemClock:
         return datetime.now(UTC)
 
     def new_id(self) -> str:
-        """Return 26 letters and digits: 48 bits of milliseconds, then 80 of chance, so that ids sort by age."""
+        """Return a UUID of version 7 (RFC 9562, section 5.7): milliseconds, then chance, so that ids sort by age."""
         number = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
-        return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
+        number = number & ~(0xF << 76) | 0x7 << 76
+        return str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62))
 
 
 @dataclass(frozen=True)
@@ -171,11 +171,12 @@ class _Serving:
         self._lock = lock
         self._executors = ports.executors
         base = build_service(settings, ports, clock=clock)
-        # Both are read once, so that a wrong file is told at start and not at three in the morning.
+        # Read once, so that a wrong file is told at start and not at three in the morning.
         base.inventory.current()
         owner = f"{platform.node()}:{os.getpid()}:{clock.new_id()}"
         self._service, self._engine = build_engine(base, owner=owner)
         self._stopping = threading.Event()
+        self._locked = True
 
     def run(self, listener: socket.socket, *, dev: bool, say: Callable[[str], None]) -> None:
         """Serve on a bound socket until a signal comes or the web ends."""
@@ -202,7 +203,7 @@ class _Serving:
             log.info("serve.stopped")
 
     def _server(self) -> uvicorn.Server:
-        app = create_app(self._service, engine_fault=self._engine.fault)
+        app = create_app(self._service, readiness=(self._engine.fault, self._inventory_fault, self._lock_fault))
         return uvicorn.Server(
             uvicorn.Config(
                 app,
@@ -212,6 +213,13 @@ class _Serving:
                 timeout_graceful_shutdown=_REQUEST_GRACE,
             )
         )
+
+    def _inventory_fault(self) -> str | None:
+        problem = self._service.inventory.problem if isinstance(self._service.inventory, FileInventory) else None
+        return problem.reason if problem is not None else None
+
+    def _lock_fault(self) -> str | None:
+        return None if self._locked else "Another service may have the database."
 
     def _greet(
         self,
@@ -243,14 +251,19 @@ class _Serving:
         """Stop when another service may have the database: PostgreSQL has ended the session of our lock."""
         if self._lock.still_held():
             return
-        log.warning("serve.lock_lost")
+        if self._locked:
+            self._locked = False
+            log.warning("serve.lock_lost")
         try:
             self._lock = locks.acquire(self._url, name="serve")
         except Unavailable:
             return
-        except Conflict:
-            log.exception("serve.lock_taken")
+        except Conflict as taken:
+            log.error("serve.lock_taken", reason=taken.reason)
             self._stopping.set()
+        else:
+            self._locked = True
+            log.warning("serve.lock_back")
 
 
 def _listen(settings: Settings) -> socket.socket:

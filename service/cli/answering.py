@@ -150,14 +150,15 @@ def _find(service: Client, gate_or_run: str) -> tuple[dict[str, Any], list[dict[
 
 
 def _show_gate(service: Client, run: dict[str, Any], gate: dict[str, Any]) -> None:
-    say(f"{run['runbook']} on {gate['node']}, step {gate['step']}; requested by {run['requested_by']}")
-    say(f"The check said ({gate.get('check_attempt_id') or 'its output is not kept'}):")
+    say(f"{run['runbook']} on {gate['node']}, step {gate['step']}")
+    say(f"requested by {run['requested_by']}{': ' if run.get('reason') else ''}{run.get('reason') or ''}")
+    say("The check said:")
     for attempt in _checks(run, gate):
         print_output(service, attempt)
     say("It would act on:")
-    for target in gate.get("targets", ()):
+    for target in gate["targets"]:
         say(f"   {target}")
-    say(f"digest {gate['digest']}, expires {gate['expires_at']}")
+    say(f"digest {gate['digest']}, expires at {gate['expires_at']}")
 
 
 def _checks(run: dict[str, Any], gate: dict[str, Any]) -> list[dict[str, Any]]:

@@ -41,16 +41,17 @@ def list_events(
     json: Json = False,
 ) -> None:
     """List events of the record, the newest first."""
-    query = {"run": run, "node": node, "person": person, "action": action, "since": since, "until": until}
+    query = {"run_id": run, "node": node, "person": person, "action": action, "since": since, "until": until}
     with client() as service:
         page = service.get("/audit", **query, limit=limit, cursor=cursor)
     if json:
         print_json(page)
         return
-    keys = ("seq", "at", "person", "action", "run", "node", "step")
-    print_table(keys, [[event.get(key) for key in keys] for event in page["items"]])
+    keys = ("seq", "at", "person", "action", "run_id", "node", "step")
+    columns = ("seq", "at", "person", "action", "run", "node", "step")
+    print_table(columns, [[event[key] for key in keys] for event in page["items"]])
     if page.get("next_cursor"):
-        words = [f"--{name} {value}" for name, value in query.items() if value is not None]
+        words = [f"--{name.removesuffix('_id')} {value}" for name, value in query.items() if value is not None]
         say(" ".join(["  unstick audit list", *words, f"--limit {limit} --cursor {page['next_cursor']}"]))
 
 
@@ -69,9 +70,12 @@ def timeline(
         raise InvalidInput("A timeline is of one run or of one node.", "Give --run or --node.")
     if output_format not in _FORMATS:
         raise InvalidInput(f"There is no format {output_format}.", f"It may be: {', '.join(_FORMATS)}.")
+    query = {"run_id": run, "node": node, "since": since, "until": until, "format": output_format}
     with client() as service:
-        text = service.text("/audit/timeline", run=run, node=node, since=since, until=until, format=output_format)
-    say(text.rstrip("\n"))
+        if output_format == "json":
+            print_json(list(service.items("/audit/timeline", **query)))
+        else:
+            say(service.text("/audit/timeline", **query).rstrip("\n"))
 
 
 def verify(*, json: Json = False) -> None:

@@ -44,8 +44,8 @@ def create(
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it ends: 12h, 90d or an ISO time.")] = None,
 ) -> None:
     """Make a token and print it, alone, on standard output. It is not stored and cannot be shown again."""
+    until = parse_moment(expires, now=main.SystemClock().now()) if expires is not None else None
     with _service(must_exist=False) as service:
-        until = parse_moment(expires, now=service.clock.now()) if expires is not None else None
         by = f"cli:{getpass.getuser()}"
         say(create_token(service, name, roles=frozenset(role), person=person or name, by=by, expires=until))
 

@@ -1,0 +1,147 @@
+"""token, audit verify, migrate and doctor work on the database, also beside a running service."""
+
+import json
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.cli.installation import Installation, Serving, Someone
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Installation:
+    return Installation(tmp_path / "place")
+
+
+def test_a_token_is_printed_alone_and_is_nowhere_else(place: Installation) -> None:
+    done = place("token", "create", "--name", "ann", "--role", "operator")
+
+    token = done.stdout.strip()
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{token}\n"
+    assert token.startswith("unstick_")
+    assert token.encode() not in place.database.read_bytes()
+    assert stat.S_IMODE(place.database.stat().st_mode) == 0o600
+
+
+def test_tokens_are_listed_with_person_roles_and_end(place: Installation) -> None:
+    place.token("ci", "operator", "viewer", person="ann")
+    place("token", "create", "--name", "bob", "--role", "approver", "--expires", "90d")
+
+    listed = json.loads(place("token", "list", "--json").stdout)
+
+    assert [(one["name"], one["person"], one["roles"], one["state"]) for one in listed] == [
+        ("bob", "bob", ["approver"], "valid"),
+        ("ci", "ann", ["operator", "viewer"], "valid"),
+    ]
+    assert [one["expires_at"] is None for one in listed] == [False, True]
+
+
+def test_a_revoked_token_is_refused_at_once(service: Serving) -> None:
+    someone = Someone(service.place, service.url, service.place.token("gone", "viewer"))
+    before = someone("runs")
+
+    revoked = service.place("token", "revoke", "gone")
+
+    after = someone("runs")
+    assert (before.returncode, revoked.returncode, after.returncode) == (0, 0, 2)
+    assert "token is not valid" in after.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("token", "create", "--name", "a", "--role", "king"),
+        ("token", "create", "--name", "a"),
+        ("token", "create", "--name", "a", "--role", "viewer", "--expires", "soon"),
+        ("token", "list"),
+        ("token", "revoke", "a"),
+        ("audit", "verify"),
+    ],
+)
+def test_what_is_refused_exits_2_and_makes_no_database(place: Installation, arguments: tuple[str, ...]) -> None:
+    done = place(*arguments)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr
+    assert "Traceback" not in done.stderr
+    assert not place.database.exists()
+
+
+def test_a_name_is_taken_once(place: Installation) -> None:
+    place.token("ann", "viewer")
+
+    again = place("token", "create", "--name", "ann", "--role", "viewer")
+
+    assert (again.returncode, again.stdout) == (2, "")
+
+
+def test_a_whole_chain_exits_0_with_its_head(place: Installation) -> None:
+    place.token("ann", "viewer")
+
+    told = json.loads(place("audit", "verify", "--json").stdout)
+    done = place("audit", "verify")
+
+    assert (told["whole"], told["events"], told["first_fault"]) == (True, 1, None)
+    assert (done.returncode, done.stdout) == (0, f"The chain is whole: 1 events, head {told['head']}\n")
+
+
+def test_a_changed_event_exits_1_and_is_named(place: Installation) -> None:
+    for name in ("ann", "bob", "cid"):
+        place.token(name, "viewer")
+    with sqlite3.connect(place.database) as database:
+        for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {trigger}")
+        database.execute("UPDATE audit_events SET person = 'nobody' WHERE seq = 2")
+    database.close()
+
+    done = place("audit", "verify")
+
+    assert done.returncode == 1
+    assert done.stdout.startswith("The chain is broken at seq 2: ")
+
+
+def test_verify_works_beside_a_running_service(service: Serving) -> None:
+    done = service.place("audit", "verify")
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_migrate_makes_the_tables_and_again_changes_nothing(place: Installation) -> None:
+    first = place("migrate")
+    second = place("migrate")
+
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr
+    assert "before: empty" in first.stdout
+    assert "as before" in second.stdout
+
+
+def test_migrate_is_refused_while_a_service_has_the_database(service: Serving) -> None:
+    done = service.place("migrate")
+
+    assert done.returncode == 2
+    assert "unstick serve (pid" in done.stderr
+
+
+def test_doctor_finds_nothing_wrong_with_what_is_right(place: Installation) -> None:
+    place("migrate")
+
+    done = place("doctor")
+
+    assert done.returncode == 0, done.stdout
+    assert "60 nodes" in done.stdout
+
+
+def test_doctor_names_what_is_wrong_and_how_to_mend_it(place: Installation) -> None:
+    place("migrate")
+    place.database.chmod(0o644)
+    (place.folder / "config" / "inventory.yaml").write_text("nodes: {a: {exekutor: local}}\n")
+    (place.folder / "runbooks" / "look.yaml").chmod(0o666)
+
+    done = place("doctor", env={"UNSTICK_PROT": "8000"})
+
+    assert done.returncode == 1
+    for words in ("UNSTICK_PROT", "exekutor", "chmod 0600", "chmod o-w"):
+        assert words in done.stdout
