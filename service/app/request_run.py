@@ -211,7 +211,10 @@ def _earlier(reader: Reader, prepared: Prepared) -> Run | None:
     earlier = reader.run_by_key(run.requested_by, run.idempotency_key)
     if earlier is None:
         return None
-    if replace(earlier, id=run.id, created_at=run.created_at) != run:
+    # The digest may differ: a runbook or the service may have changed between the two deliveries.
+    same = replace(earlier, id=run.id, created_at=run.created_at, digest=run.digest) == run
+    nodes = tuple(one.node for one in reader.node_runs(earlier.id))
+    if not same or nodes != prepared.plan.nodes:
         raise Conflict(f"The idempotency key was used for another request, run {earlier.id}.", "Use a new key.")
     return earlier
 

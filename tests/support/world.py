@@ -119,7 +119,7 @@ class World:
     ) -> "World":
         """Build a service on a database."""
         chosen = clock or SteppedClock()
-        executors = executor if hasattr(executor, "of") else OneExecutor(executor)
+        executors: Executors = executor if hasattr(executor, "of") else OneExecutor(executor)
         service = Service(
             store=SqlStore.open(url, chosen),
             runbooks=RunbookFolder(runbooks),

@@ -1,0 +1,208 @@
+"""Plays one run against a service that dies at a boundary and is started again."""
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from service.app.guard import GuardedExecutor
+from service.app.tokens import create_token
+from service.domain.person import Role
+from service.executors.local import LocalExecutor
+from service.main import SystemClock, open_store, record_service, serve
+from service.settings import Settings
+from tests.crash.boundaries import Boundaries, counted
+
+RUNBOOKS = Path(__file__).parent / "runbooks"
+#: Ids, digests and boots differ between two runs that are the same otherwise.
+CHANGING = ("attempt", "gate", "digest", "boot_id", "output_sha256", "token", "retry_of", "file_sha256", "revision")
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+PATIENCE_SECONDS = 120.0
+
+
+def in_child(work: Callable[[], Any]) -> Any:
+    """Do work in a process of its own and return what it returned, as JSON."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.close(reading)
+            with os.fdopen(writing, "w") as pipe:
+                json.dump(work(), pipe)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        text = pipe.read()
+    _pid, status = os.waitpid(pid, 0)
+    assert status == 0, f"the child ended with {status}"
+    return json.loads(text)
+
+
+@dataclass
+class Served:
+    """A service process; `crash_at` counts boundaries of this process."""
+
+    settings: Settings
+    log: Path
+    prefix: tuple[str, ...] | None
+    crash_at: int | None = None
+    pid: int = 0
+    url: str = ""
+
+    def start(self) -> bool:
+        """Start it and wait until it listens; False when it died before."""
+        reading, writing = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(reading)
+            self._serve(writing)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            line = pipe.readline()
+        self.url = line.split()[-1] if line else ""
+        return bool(line)
+
+    def kill(self) -> None:
+        """End it without a word."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+    def _serve(self, writing: int) -> None:
+        try:
+            quiet = os.open(self.log.with_suffix(".serve"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.dup2(quiet, 1)
+            os.dup2(quiet, 2)
+            sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
+            executor = None if self.prefix is None else GuardedExecutor(LocalExecutor(prefix=self.prefix))
+            between = counted(Boundaries(self.log, self.crash_at), executor=executor)
+            serve(
+                self.settings, dev=False, say=lambda line: os.write(writing, f"{line}\n".encode()) and None,
+                between=between,
+            )  # fmt: skip
+        except BaseException:
+            traceback.print_exc()
+            raise
+        finally:
+            os._exit(1)
+
+
+@dataclass
+class Play:
+    """One run from the request to its end, whatever happens to the service."""
+
+    settings: Settings
+    folder: Path
+    prefix: tuple[str, ...] | None
+    node: str
+    crash_at: int | None = None
+    restarts: int = 0
+    served: Served = field(init=False)
+
+    def run(self) -> dict[str, Any]:
+        """Play and return the run as the service tells it in the end."""
+        self.served = Served(self.settings, self.folder / "boundaries", self.prefix, self.crash_at)
+        token = in_child(lambda: _token(self.settings))
+        self.headers = {"Authorization": f"Bearer {token}"}
+        if not self.served.start():
+            self._restart()
+        try:
+            return self._play()
+        finally:
+            self.served.kill()
+
+    def audit(self) -> list[Any]:
+        """Return the audit of everything but tokens, ids and times removed."""
+        return in_child(lambda: _audit(self.settings))  # type: ignore[no-any-return]
+
+    def _play(self) -> dict[str, Any]:
+        body = {"runbook": "six-steps", "nodes": [self.node], "reason": "crash matrix"}
+        run_id = self._call("POST", "/runs", json=body, headers={"Idempotency-Key": "one"})["id"]
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            run = self._call("GET", f"/runs/{run_id}")
+            if run["state"] not in ("queued", "running", "waiting"):
+                return run
+            for gate in run["gates"]:
+                if gate["state"] == "open":
+                    answer = {"digest": gate["digest"], "reason": "agreed"}
+                    self._call("POST", f"/approvals/{gate['id']}/approve", json=answer, may_conflict=True)
+            time.sleep(0.02)
+        raise AssertionError(f"the run does not end: {json.dumps(run, indent=1)}")
+
+    def _call(
+        self, method: str, path: str, *, json: Any = None, headers: Mapping[str, str] | None = None,
+        may_conflict: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        for _ in range(5):
+            try:
+                answer = httpx.request(
+                    method, f"{self.served.url}/api/v1{path}", json=json,
+                    headers={**self.headers, **(headers or {})}, timeout=30,
+                )  # fmt: skip
+            except httpx.TransportError:
+                self._restart()
+                continue
+            if not (may_conflict and answer.status_code == httpx.codes.CONFLICT):
+                assert answer.is_success, f"{answer.status_code} {answer.text}"
+            return answer.json()  # type: ignore[no-any-return]
+        raise AssertionError(f"{method} {path} is not answered")
+
+    def _restart(self) -> None:
+        os.waitpid(self.served.pid, 0)
+        self.restarts += 1
+        self.served = Served(self.settings, self.folder / "boundaries-again", self.prefix)
+        assert self.served.start(), (self.folder / "boundaries-again.serve").read_text()
+
+
+def settings_for(folder: Path, *, config: Path, url: str | None = None) -> Settings:
+    """Return the settings of a service in a folder of its own."""
+    return Settings(
+        database_url=url or f"sqlite:///{folder}/unstick.db",  # type: ignore[arg-type]
+        config=config,
+        runbooks=RUNBOOKS,
+        port=0,
+    )
+
+
+def _token(settings: Settings) -> str:
+    clock = SystemClock()
+    store = open_store(settings, clock)
+    roles = frozenset({Role.VIEWER, Role.OPERATOR, Role.APPROVER})
+    try:
+        return create_token(record_service(store, clock=clock), "matrix", roles=roles, person="matrix", by="tests")
+    finally:
+        store.close()
+
+
+def _audit(settings: Settings) -> list[Any]:
+    store = open_store(settings, SystemClock())
+    try:
+        events = list(store.audit_events())
+    finally:
+        store.close()
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    return [
+        [event.fact.action, event.fact.person, event.fact.node, event.fact.step, _bare(dict(event.fact.body))]
+        for event in events
+        if not event.fact.action.startswith("token.")
+    ]
+
+
+def _bare(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _bare(item) for key, item in value.items() if key not in CHANGING}
+    if isinstance(value, list):
+        return [_bare(item) for item in value]
+    return UUID.sub("UUID", value) if isinstance(value, str) else value

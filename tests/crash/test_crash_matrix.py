@@ -1,0 +1,108 @@
+"""kill -9 before and after every store write and executor call of a run of six steps, then a restart."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.needs import need_fuse
+from tests.crash.machine import PretendMachine
+from tests.crash.matrix import Play, settings_for
+
+INVENTORY = "nodes: {gpu-01: {executor: local, view: private}}\n"
+EXECUTIONS = [
+    "evidence run",
+    "cordon check",
+    "cordon run",
+    "cordon verify",
+    "repair check",
+    "repair run",
+    "repair verify",
+    "reboot check",
+    "reboot run",
+    "reboot verify",
+    "well verify",
+    "uncordon run",
+    "uncordon verify",
+]
+
+
+@dataclass
+class Undisturbed:
+    """What a run leaves when nothing happens to the service."""
+
+    boundaries: list[str]
+    audit: list[Any]
+    run: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[PretendMachine]:
+    """Give one machine for all runs of this module."""
+    need_fuse()
+    with PretendMachine() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a configuration with one node."""
+    folder = tmp_path_factory.mktemp("config")
+    (folder / "inventory.yaml").write_text(INVENTORY)
+    return folder
+
+
+def play(folder: Path, machine: PretendMachine, config: Path, crash_at: int | None = None) -> tuple[Play, dict[str, Any]]:
+    """Play the run on a machine in its first state."""
+    machine.reset()
+    played = Play(settings_for(folder, config=config), folder, tuple(machine.enter_prefix), "gpu-01", crash_at)
+    return played, played.run()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(machine: PretendMachine, config: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    """Give the run that nothing disturbs."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    played, run = play(folder, machine, config)
+    assert machine.executions() == EXECUTIONS
+    return Undisturbed((folder / "boundaries").read_text().splitlines(), played.audit(), run)
+
+
+def bare(run: dict[str, Any]) -> list[Any]:
+    """Return how the run and its steps ended."""
+    return [
+        run["state"],
+        [[node["state"], node["verdict"], [[step["id"], step["outcome"]] for step in node["steps"]]] for node in run["nodes"]],
+    ]
+
+
+def test_the_undisturbed_run_cures(undisturbed: Undisturbed) -> None:
+    assert undisturbed.run["state"] == "succeeded"
+    assert undisturbed.run["nodes"][0]["verdict"] == "cured"
+    assert len(undisturbed.boundaries) > 60
+
+
+def test_every_boundary_ends_as_the_undisturbed_run(
+    undisturbed: Undisturbed, machine: PretendMachine, config: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    wrong = []
+    for crash_at in range(1, len(undisturbed.boundaries) + 1):
+        folder = tmp_path_factory.mktemp(f"boundary{crash_at}")
+        played, run = play(folder, machine, config, crash_at)
+        name = f"{crash_at} {undisturbed.boundaries[crash_at - 1]}"
+        if machine.executions() != EXECUTIONS:
+            wrong.append(f"{name}: executions {machine.executions()}")
+        if bare(run) != bare(undisturbed.run):
+            wrong.append(f"{name}: {bare(run)}")
+        audit = played.audit()
+        if audit != undisturbed.audit:
+            odd = [one for one in audit if one not in undisturbed.audit][:3]
+            wrong.append(f"{name}: audit {len(audit)} against {len(undisturbed.audit)}: {odd}")
+        if played.restarts != 1 and crash_at < len(undisturbed.boundaries) - 1:
+            wrong.append(f"{name}: {played.restarts} restarts")
+
+    assert wrong == []
+
+
