@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from service import resources
+from service.inventory.build import build_inventory
 from tools import structure
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,3 +55,11 @@ def test_the_drawing_accepts_an_arrow_that_points_down(upper: str, lower: str) -
 @pytest.mark.parametrize(("lower", "upper"), [("domain", "app"), ("store", "engine"), ("app", "web"), ("web", "attic")])
 def test_the_drawing_refuses_an_arrow_that_does_not(lower: str, upper: str) -> None:
     assert len(structure.faults_of({(lower, upper): 1})) == 1
+
+
+def test_the_example_inventory_is_one_that_a_user_may_copy() -> None:
+    file = ROOT / "config" / "inventory.example.yaml"
+
+    inventory = build_inventory(file.read_text(encoding="utf-8"), str(file), folder=file.parent)
+
+    assert (len(inventory.nodes), list(inventory.controllers)) == (34, ["k8s-a"])
