@@ -5,6 +5,7 @@ names are found at evaluation only, so names and functions are checked here, at 
 """
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,18 @@ _TYPES = frozenset(
 )
 
 
+# cel-python lets errors of Python through: `has()` without an argument is an IndexError.
+_FAILURES = (
+    CELEvalError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
 @dataclass(frozen=True)
 class Condition:
     """One compiled expression; equal when its text is equal."""
@@ -47,12 +60,10 @@ class Condition:
         try:
             activation = {name: json_to_cel(_json(value)) for name, value in facts.items()}
             result = self.program.evaluate(activation)
-        except (CELEvalError, TypeError, ValueError, KeyError, RecursionError) as error:
+        except _FAILURES as error:
             raise InvalidInput(f"The condition `{self.text}` cannot be evaluated: {_plain(error)}.") from error
         if not isinstance(result, celpy.celtypes.BoolType):
-            raise InvalidInput(
-                f"The condition `{self.text}` gives a value of type {_shown(result)}, not true or false."
-            )
+            raise InvalidInput(f"The condition `{self.text}` gives {_shown(result)}, not true or false.")
         return bool(result)
 
 
@@ -60,7 +71,7 @@ def compile_condition(text: str, names: frozenset[str]) -> Condition:
     """Compile an expression that may use these names; InvalidInput says what is wrong."""
     if len(text) > MAX_LENGTH or text.count("(") + text.count("[") + text.count("{") > MAX_PARENTHESES:
         raise InvalidInput("The condition is too long.", "Let the step's check decide in shell.")
-    environment = celpy.Environment()
+    environment = _environment()
     try:
         tree = environment.compile(text)
     except CELParseError as error:
@@ -74,6 +85,14 @@ def compile_condition(text: str, names: frozenset[str]) -> Condition:
     _check_functions(text, tree)
     references = frozenset(pair for pair in _references(tree) if pair[0] in names)
     return Condition(text, environment.program(tree), references)
+
+
+def _environment() -> celpy.Environment:
+    """Return a CEL environment; making one sets the recursion limit of the whole process, which is set back."""
+    limit = sys.getrecursionlimit()
+    environment = celpy.Environment()
+    sys.setrecursionlimit(limit)
+    return environment
 
 
 def _check_names(text: str, tree: Any, *, names: frozenset[str]) -> None:
@@ -158,6 +177,8 @@ def _plain(error: BaseException) -> str:
     missing = re.search(r"no such member in mapping: '?([^']+)'?", first)
     if missing:
         return f"there is no {missing[1]}"
+    if first == "no such key":
+        return "a key that it asks for is not there"
     if "no matching overload" in first:
         kinds = re.findall(r"celpy\.\w+\.(\w+)'", first)
         if "CELEvalError" in kinds:

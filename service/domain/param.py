@@ -53,6 +53,9 @@ def _string(param: Param, value: object) -> str:
         raise InvalidInput(f"{param.name} is {value!r}.", "It must be text.")
     if "\0" in value or "\r" in value:
         raise InvalidInput(f"{param.name} holds a carriage return or a zero byte.", "Take it out.")
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        # JSON can hold one; no script can be sent with it.
+        raise InvalidInput(f"{param.name} holds half a character (a lone surrogate).", "Take it out.")
     if len(value) > param.max_length:
         raise InvalidInput(f"{param.name} has {len(value)} characters.", f"It may have {param.max_length}.")
     if param.pattern is not None and not re.fullmatch(param.pattern, value):
