@@ -28,7 +28,7 @@ $(READY): requirements-dev.lock pyproject.toml setup.py
 		{ echo "Python cannot make a venv; try: apt-get install python3-venv" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: setup ## watch the service cure a really stuck FUSE connection (YES=1 asks nothing, KEEP=1 leaves it up)
@@ -70,7 +70,8 @@ structure: setup ## draw the imports into docs/structure.md
 	$(BIN)/python tools/structure.py
 
 wheel: setup ## build dist/unstick-*.whl
-	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	rm -rf build
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 clean: ## remove what was built, the lab's leftovers included
 	-test ! -x $(BIN)/python || $(BIN)/python -m lab.nodes down
