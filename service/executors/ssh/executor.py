@@ -84,6 +84,10 @@ class SshExecutor:
         held = _Held(dict(attempt.offsets), on_output)
         return self._ask(envelope.for_stop, attempt, held=held, bound=_STOP_SECONDS)
 
+    def connections(self) -> int:
+        """Return how many connections stand."""
+        return self._pool.size()
+
     def close(self) -> None:
         """Cut every connection; scripts run on."""
         self._pool.close()

@@ -77,18 +77,22 @@ class Proxy:
             self.accepted += 1
             if self._refusing:
                 near.close()
-                continue
-            try:
-                far = socket.create_connection(self._target, timeout=5)
-            except OSError:
-                near.close()
-                continue
-            with self._lock:
-                self._pairs.append((near, far))
-            deaf = self._deaf
-            for source, sink, outward in ((near, far, True), (far, near, False)):
-                source.settimeout(None)
-                threading.Thread(target=self._pump, args=(source, sink, outward, deaf), daemon=True).start()
+            else:
+                self.adopt(near)
+
+    def adopt(self, near: socket.socket) -> None:
+        """Forward a connection that was accepted elsewhere."""
+        try:
+            far = socket.create_connection(self._target, timeout=5)
+        except OSError:
+            near.close()
+            return
+        with self._lock:
+            self._pairs.append((near, far))
+        deaf = self._deaf
+        for source, sink, outward in ((near, far, True), (far, near, False)):
+            source.settimeout(None)
+            threading.Thread(target=self._pump, args=(source, sink, outward, deaf), daemon=True).start()
 
     def _pump(self, source: socket.socket, sink: socket.socket, outward: bool, deaf: threading.Event) -> None:
         try:

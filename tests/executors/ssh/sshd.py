@@ -21,20 +21,24 @@ root:*:0:0:root:/root:/bin/bash
 sshd:*:105:65534::/run/sshd:/usr/sbin/nologin
 alice:*:1000:1000::/:/bin/bash
 carol:*:1001:1001::/:/bin/bash
+erin:*:1002:1002::/:/bin/bash
 unstick:*:900:900::/:/bin/bash
 locked:*:901:901::/:/usr/sbin/nologin
 nobody:*:65534:65534::/:/usr/sbin/nologin
 """
-_SUDOERS = "root ALL=(ALL) ALL\nunstick ALL=(root) NOPASSWD: ALL\n"
+_SUDOERS = "root ALL=(ALL) ALL\nunstick ALL=(root) NOPASSWD: ALL\nalice ALL=(root) NOPASSWD: ALL\n"
 _INIT = """\
 set -e
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir /run/sshd
+# Users other than root cannot look into the folder of a test.
+cp "$1/authorized" /run/authorized
+if [ -d "$1/bin" ]; then cp -a "$1/bin" /run/bin; fi
 mount --bind "$1/passwd" /etc/passwd
 mount --bind "$1/sudoers" /etc/sudoers
 mount -t tmpfs -o mode=755 tmpfs /var/lib/systemd
 mkdir /var/lib/systemd/linger
-touch /var/lib/systemd/linger/alice
+touch /var/lib/systemd/linger/alice /var/lib/systemd/linger/erin
 mount --bind "$1/boot_id" /proc/sys/kernel/random/boot_id
 /usr/sbin/sshd -D -f "$1/sshd_config" -E "$1/log" &
 set +e
@@ -98,7 +102,7 @@ class Sshd:
             *settings,
             f"ListenAddress {self.address}:{self.port}",
             *(f"HostKey {self.folder}/host_{kind}" for kind in kinds),
-            f"AuthorizedKeysFile {self.folder}/authorized",
+            "AuthorizedKeysFile /run/authorized",
             "PidFile none",
             "UsePAM no",
             "StrictModes no",
