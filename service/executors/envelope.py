@@ -13,8 +13,8 @@ from service.domain.errors import BrokenRule
 from service.domain.node import Become, Endpoint
 from service.domain.script import AttemptRef, ScriptOrder, Stream
 
-#: The watchdog needs up to 10 s to end a script after its deadline; then the answer is on its way.
-SLACK_SECONDS = 15
+#: The watchdog needs up to 12 s to end a script after its deadline; then the answer is on its way.
+SLACK_SECONDS = 20
 
 #: Programs of the node that a bare image may lack.
 _PROGRAMS = "bash setsid env cat mkdir flock base64 dd"

@@ -14,7 +14,7 @@ from service.executors import envelope
 from service.executors.frames import SHELL_ENDED, Conversation
 
 #: The node ends a wait by itself; this long after it nobody is expected to answer any more.
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 30.0
 READ_SIZE = 1 << 16
 
 

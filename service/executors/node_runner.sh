@@ -249,6 +249,13 @@ has_ended() {
   recall exit _ _ _ mark && [ "$mark" = end ]
 }
 
+# Succeed unless the script is being ended and some of its group still runs. Once proven it stays
+# so: a group's number is given again.
+is_dead() {
+  [ ! -e "$dir/ended" ] || [ -e "$dir/dead" ] || ! find_left "$pid" || return 1
+  [ ! -e "$dir/ended" ] || : >"$dir/dead"
+}
+
 # Set $stands, and what is known beside it.
 stand() {
   local kept
@@ -262,6 +269,7 @@ stand() {
     recall pid pid began started _
     stands=finished
     exit_code=${exit_code#-} signal=${signal#-}
+    is_dead || stands=running exit_code='' signal='' finished=''
   elif recall pid pid began started kept _ && [ -n "$pid" ]; then
     stands=unknown
     ! same_lives "$pid" "$began" || [ "$kept" != "$boot" ] || stands=running
@@ -353,7 +361,7 @@ give_state() {
 gone() {
   local until=$((SECONDS + 6))
   while ((SECONDS < until)); do
-    has_ended && ! find_left "$pid" && return 0
+    has_ended && is_dead && return 0
     read -r -n 1 -t 0.1 -u "$bell"
   done
   return 1
@@ -361,19 +369,19 @@ gone() {
 
 # TERM, KILL, and a record of who is left.
 end_group() {
-  local cause=$1 leader kept
+  local cause=$1 leader
   recall pid pid began _ || return 0
   leader=$pid
   printf '%s\n' "$cause" >"$dir/ended"
   kill -TERM -- "-$leader"
   kill -CONT -- "-$leader"
-  gone && return 0
-  kill -KILL -- "-$leader"
-  gone && return 0
-  if find_left "$leader"; then
-    look "$left" && kept=$since
-    printf '%s %s\n' "$left" "$kept" >"$dir/unkillable"
+  if ! gone; then
+    kill -KILL -- "-$leader"
+    if ! gone && find_left "$leader" && look "$left"; then
+      printf '%s %s\n' "$left" "$since" >"$dir/unkillable"
+    fi
   fi
+  ring
 } 2>/dev/null
 
 # ---- the script's own processes
@@ -412,14 +420,18 @@ shut() {
 
 # Become the script, when the door is still open.
 become_script() {
+  local fd
   look "$BASHPID"
   look_at_clock
   record pid "$BASHPID" "$since" "$now" "$boot" "${acting:-reading}"
   set -o noclobber
   { : >"$dir/door"; } 2>/dev/null || exit 0
   set +o noclobber
-  exec </dev/null >&"$out_write" 2>&"$err_write" {bell}<&- {wake}<&- \
-    {out_write}>&- {err_write}>&- {out_read}<&- {err_read}<&-
+  exec 0</dev/null 1>&"$out_write" 2>&"$err_write"
+  for fd in "/proc/$BASHPID/fd"/*; do
+    fd=${fd##*/}
+    ((fd < 3)) || exec {fd}>&-
+  done
   umask 022
   cd / || exit 126
   [ -n "${HOME:-}" ] || HOME=/
@@ -471,7 +483,6 @@ supervise() {
   exec {out_write}>&- {err_write}>&- {out_read}<&- {err_read}<&-
   if ! read -r -n 1 -t "$timeout" -u "$bell"; then
     end_group deadline
-    ring
   fi
   while stand && [ "$stands" != void ] && ! has_ended && ((doubts++ < 2)); do
     [ "$stands" = unknown ] || doubts=0
