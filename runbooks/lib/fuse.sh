@@ -327,7 +327,8 @@ released() {
 bounded() {
   local seconds=$1 fd line
   shift
-  exec {fd}< <({ timeout --kill-after=5 "$seconds" "$@" 2>&1 </dev/null && echo 'exit 0'; } || echo "exit $?")
+  # sed ends the last line where the command did not, so that what follows is a line of its own.
+  exec {fd}< <({ timeout --kill-after=5 "$seconds" "$@" 2>&1 </dev/null | sed -u "\$a\\" && echo 'exit 0'; } || echo "exit $?")
   while IFS= read -r -t "$((seconds + 10))" -u "$fd" line; do
     case $line in
       'exit 0') exec {fd}<&-; return 0 ;;

@@ -32,11 +32,11 @@ class _Program:
     def __call__(self, scripts: Sequence[str]) -> Sequence[Sequence[ShellRemark]]:
         """Return the remarks on each script; Unavailable when shellcheck itself fails."""
         with tempfile.TemporaryDirectory(prefix="unstick-lint-") as folder:
-            paths = [Path(folder) / f"{number}.sh" for number in range(len(scripts))]
-            for path, script in zip(paths, scripts, strict=True):
+            paths = {script: Path(folder) / f"{number}.sh" for number, script in enumerate(dict.fromkeys(scripts))}
+            for script, path in paths.items():
                 path.write_text(script, encoding="utf-8")
-            remarks = self._ask(paths) if paths else {}
-        return [remarks.get(str(path), []) for path in paths]
+            remarks = self._ask(list(paths.values())) if paths else {}
+        return [remarks.get(str(paths[script]), []) for script in scripts]
 
     def _ask(self, paths: Sequence[Path]) -> dict[str, list[ShellRemark]]:
         command = [self._program, "--norc", "--shell=bash", f"--exclude={_NOT_ASKED}", "--format=json1"]
