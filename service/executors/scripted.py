@@ -18,6 +18,7 @@ from service.domain.script import (
 from service.executors import reasons
 
 T = TypeVar("T")
+_VOID = Report(ReportState.NOT_STARTED, not_started=NotStarted.VOID, reason=reasons.void("the node"))
 #: The boot that reports name when nothing else is said.
 FIRST_BOOT = "00000000-0000-4000-8000-000000000000"
 #: Node, step, script.
@@ -64,11 +65,14 @@ class ScriptedExecutor:
         self.closed = False
         self._answers = {place: list(given) for place, given in answers.items()}
         self._given: dict[str, Answer] = {}
+        self._void: set[str] = set()
         self._settles: dict[str, list[Report]] = {}
 
     def start(self, order: ScriptOrder, on_output: Callable[[OutputChunk], None]) -> Report:
         """Answer an order; a second start of an attempt attaches to the first."""
         self.orders.append(order)
+        if order.attempt_id in self._void:
+            return self._seen(_VOID)
         answer = self._given.get(order.attempt_id)
         if answer is None:
             answer = self._given[order.attempt_id] = self._next(order)
@@ -81,7 +85,8 @@ class ScriptedExecutor:
         self.settled.append(attempt)
         answer = self._given.get(attempt.attempt_id)
         if answer is None:
-            return self._seen(Report(ReportState.NOT_STARTED, not_started=NotStarted.VOID, reason=reasons.void("it")))
+            self._void.add(attempt.attempt_id)
+            return self._seen(_VOID)
         settles = self._settles[attempt.attempt_id]
         self._play(attempt.attempt_id, answer, on_output=on_output)
         return self._seen(_next_of(settles) if settles else answer.report)
