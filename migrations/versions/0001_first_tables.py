@@ -181,7 +181,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_node_runs_claimed",
         "node_runs",
-        ["owner"],
+        ["owner", "state"],
         unique=False,
         sqlite_where=sa.text("owner IS NOT NULL AND state IN ('queued', 'running', 'waiting', 'stuck')"),
         postgresql_where=sa.text("owner IS NOT NULL AND state IN ('queued', 'running', 'waiting', 'stuck')"),
@@ -189,21 +189,13 @@ def upgrade() -> None:
     op.create_index(
         "ix_node_runs_due",
         "node_runs",
-        ["wake_at", "id"],
+        ["wake_at", "id", "state"],
         unique=False,
         sqlite_where=sa.text("owner IS NULL AND state IN ('queued', 'running', 'waiting', 'stuck')"),
         postgresql_where=sa.text("owner IS NULL AND state IN ('queued', 'running', 'waiting', 'stuck')"),
     )
     op.create_index(
         op.f("ix_node_runs_node_run_created_at_run_id"), "node_runs", ["node", "run_created_at", "run_id"], unique=False
-    )
-    op.create_index(
-        "ix_node_runs_open",
-        "node_runs",
-        ["state"],
-        unique=False,
-        sqlite_where=sa.text("state IN ('queued', 'running', 'waiting', 'stuck')"),
-        postgresql_where=sa.text("state IN ('queued', 'running', 'waiting', 'stuck')"),
     )
     op.create_index(
         "ix_node_runs_open_acting_node",

@@ -40,12 +40,12 @@ def require_current(url: str, *, lock: EngineLock | None = None) -> None:
         )
 
 
-def upgrade(url: str, *, lock: EngineLock | None = None) -> tuple[str | None, str]:
+def upgrade(url: str, *, lock: EngineLock | None = None, wait: timedelta = _WAIT) -> tuple[str | None, str]:
     """Migrate to this version in one transaction; return the revision before and after.
 
-    Raises Conflict while a service has the database.
+    Raises Conflict when a service has the database and still has it after `wait`.
     """
-    taken = lock or locks.acquire(url, name="migrate", wait=_WAIT)
+    taken = lock or locks.acquire(url, name="migrate", wait=wait)
     try:
         return _upgrade(url)
     finally:

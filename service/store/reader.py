@@ -11,7 +11,7 @@ from service.domain.audit import AuditEvent
 from service.domain.errors import InvalidInput, NotFound
 from service.domain.person import Token
 from service.domain.plan import PlannedScript
-from service.domain.run import Attempt, Gate, GateState, History, Hold, NodeRun, Resolution, Run
+from service.domain.run import Attempt, Gate, GateState, History, Hold, NodeRun, NodeRunState, Resolution, Run
 from service.domain.script import Stream
 from service.store import cursor as cursors
 from service.store import output, rows, tables
@@ -99,11 +99,13 @@ class SqlReader:
 
     def backlog(self) -> Backlog:
         """Return how many node runs are open, by state, and how many gates; it looks at nothing that has ended."""
-        state, gates = tables.node_runs.c.state, tables.gates
-        by_state = self._all(select(state, func.count().label("number")).where(tables.OPEN).group_by(state))
-        waiting = self._first(select(func.count().label("number")).where(gates.c.state == GateState.OPEN))
-        numbers = {row["state"]: row["number"] for row in by_state}
-        return Backlog(numbers, 0 if waiting is None else waiting["number"])
+        state, number = tables.node_runs.c.state, func.count().label("number")
+        numbers: dict[NodeRunState, int] = {}
+        for part in (tables.UNCLAIMED, tables.CLAIMED):
+            for row in self._all(select(state, number).where(part).group_by(state)):
+                numbers[row["state"]] = numbers.get(row["state"], 0) + row["number"]
+        gates = self._first(select(number).where(tables.gates.c.state == GateState.OPEN))
+        return Backlog(numbers, 0 if gates is None else gates["number"])
 
     def due(self, now: datetime, *, limit: int) -> tuple[NodeRun, ...]:
         """Return unclaimed node runs in an open state whose `wake_at` has come, oldest first."""
