@@ -5,17 +5,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from service.domain.node import Endpoint
+from service.domain.public_key import KEY_TYPES, PublicKey
 from service.domain.script import AttemptRef, OutputChunk, Report, ReportState, ScriptOrder, Stream
 from service.executors import envelope, reasons
 from service.executors.frames import Conversation
 from service.executors.not_sent import NotSent
 from service.executors.retry import Retry
 from service.executors.ssh.exchange import SHELL_ENDED, Exchange, NothingSent
-from service.executors.ssh.host_keys import HostKeys
+from service.executors.ssh.host_keys import HostKeys, algorithms_of
 from service.executors.ssh.keys import KeyRing
-from service.executors.ssh.link import Dialler, Link, Patience, unreachable
+from service.executors.ssh.link import Dialler, Link, NoCommonAlgorithm, Patience, unreachable
 from service.executors.ssh.pool import Limits, LinkPool
 
 OnOutput = Callable[[OutputChunk], None]
@@ -54,8 +56,9 @@ class SshExecutor:
         # paramiko tells each lost connection with a traceback; where nobody set logging up it would go to stderr.
         logging.getLogger("paramiko").addHandler(logging.NullHandler())
         self._persistence = persistence or Persistence()
-        dialler = Dialler(KeyRing(now), HostKeys(), patience or Patience(), now)
-        self._pool = LinkPool(dialler, limits=limits or Limits(), retry=retry or Retry())
+        self._retry = retry or Retry()
+        self._dialler = Dialler(KeyRing(now), HostKeys(), patience or Patience(), now)
+        self._pool = LinkPool(self._dialler, limits=limits or Limits(), retry=self._retry)
 
     def start(self, order: ScriptOrder, on_output: OnOutput) -> Report:
         """Start the script once and follow it until it ends; a lost link is asked about for a while."""
@@ -83,6 +86,24 @@ class SshExecutor:
         """End the script of an attempt; a node that cannot be asked leaves it `lost`."""
         held = _Held(dict(attempt.offsets), on_output)
         return self._ask(envelope.for_stop, attempt, held=held, bound=_STOP_SECONDS)
+
+    def offered_host_keys(self, endpoint: Endpoint) -> tuple[PublicKey, ...]:
+        """Return the host keys that a server shows to anybody, best type first; nobody logs in there.
+
+        They prove nothing: a person has to compare the fingerprints. NotSent when the server cannot be asked.
+        """
+        offered = [self._retry(partial(self._offered, endpoint, kind)) for kind in KEY_TYPES]
+        return tuple(key for key in offered if key is not None)
+
+    def _offered(self, endpoint: Endpoint, kind: str) -> PublicKey | None:
+        carrier = self._pool.take(endpoint.jump, carries=True) if endpoint.jump else None
+        try:
+            return self._dialler.offered(endpoint, algorithms_of(kind), carrier=carrier).key
+        except NoCommonAlgorithm:
+            return None
+        finally:
+            if carrier is not None:
+                self._pool.give(carrier)
 
     def connections(self) -> int:
         """Return how many connections stand."""

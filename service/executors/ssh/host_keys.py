@@ -22,6 +22,11 @@ _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 _CERTIFICATE = "-cert-v01@openssh.com"
 
 
+def algorithms_of(kind: str) -> tuple[str, ...]:
+    """Return the host key algorithms that a type of key signs with; RSA never with SHA-1."""
+    return _ALGORITHMS.get(kind, (kind,))
+
+
 @dataclass(frozen=True)
 class Known:
     """What is known of the host keys of one endpoint."""
@@ -37,7 +42,7 @@ class Known:
         that was shown can be named in the refusal.
         """
         kinds = list(dict.fromkeys([*(key.kind for key in self.pinned), *KEY_TYPES]))
-        plain = [algorithm for kind in kinds for algorithm in _ALGORITHMS.get(kind, (kind,))]
+        plain = [algorithm for kind in kinds for algorithm in algorithms_of(kind)]
         signed = [algorithm + _CERTIFICATE for algorithm in plain] if self.authorities else []
         return (*signed, *plain)
 

@@ -14,7 +14,7 @@ from service.domain.node import Endpoint
 from service.domain.public_key import PublicKey
 from service.domain.script import NotStarted
 from service.executors.not_sent import NotSent
-from service.executors.ssh.host_keys import HostKeys, Known, Shown, judge_host_key
+from service.executors.ssh.host_keys import HostKeys, Shown, judge_host_key
 from service.executors.ssh.keys import KeyRing
 
 #: What a broken connection looks like when paramiko is in the middle of something.
@@ -44,6 +44,10 @@ class Patience:
     silence: float = 15.0
     #: ... and is given up when no answer came for so long.
     answer: float = 15.0
+
+
+class NoCommonAlgorithm(NotSent):
+    """The server and we have no algorithm of some sort in common."""
 
 
 class PinnedTransport(paramiko.Transport):
@@ -126,7 +130,7 @@ class Dialler:
         known = self.host_keys.known(endpoint)
         key = self.keys.key_of(endpoint)
         sock = self._through(carrier, endpoint) if carrier else self._dial(endpoint)
-        transport = self._transport(sock, known)
+        transport = self._transport(sock, known.algorithms())
         try:
             self._shake_hands(transport, endpoint)
             judge_host_key(_shown(transport), endpoint, known=known, now=self.now())
@@ -136,9 +140,13 @@ class Dialler:
             raise
         return Link(endpoint, transport, patience=self.patience, on_close=on_close)
 
-    def offered(self, endpoint: Endpoint, known: Known) -> Shown:
-        """Return the host key that a server shows when asked in this way; nobody logs in."""
-        transport = self._transport(self._dial(endpoint), known)
+    def offered(self, endpoint: Endpoint, algorithms: tuple[str, ...], *, carrier: Link | None) -> Shown:
+        """Return the host key that a server shows when asked in this way; nobody logs in.
+
+        NoCommonAlgorithm when it has none of these.
+        """
+        sock = self._through(carrier, endpoint) if carrier else self._dial(endpoint)
+        transport = self._transport(sock, algorithms)
         try:
             self._shake_hands(transport, endpoint)
             return _shown(transport)
@@ -173,9 +181,9 @@ class Dialler:
             carrier.close()
             raise unreachable(endpoint, f"the way through {carrier.endpoint.name} broke", again=True) from error
 
-    def _transport(self, sock: socket.socket | paramiko.Channel, known: Known) -> PinnedTransport:
+    def _transport(self, sock: socket.socket | paramiko.Channel, algorithms: tuple[str, ...]) -> PinnedTransport:
         transport = PinnedTransport(sock)
-        transport.host_key_algorithms = known.algorithms()
+        transport.host_key_algorithms = algorithms
         transport.banner_timeout = self.patience.handshake
         transport.auth_timeout = self.patience.login
         options = transport.get_security_options()
@@ -189,7 +197,11 @@ class Dialler:
             transport.start_client(timeout=self.patience.handshake)
             transport.get_remote_server_key()
         except paramiko.ssh_exception.IncompatiblePeer as error:
-            raise unreachable(endpoint, f"its sshd knows none of our algorithms ({error})") from error
+            raise NoCommonAlgorithm(
+                NotStarted.UNREACHABLE,
+                f"The sshd of {endpoint.name} ({endpoint.address}) knows none of our algorithms ({error}).",
+                "Bring its OpenSSH up to date, or allow curve25519, AES-GCM or AES-CTR, and SHA-2 there.",
+            ) from error
         except BROKEN as error:
             if transport.is_active():
                 raise unreachable(endpoint, f"no SSH handshake within {self.patience.handshake:.0f} s") from error

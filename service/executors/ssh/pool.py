@@ -38,6 +38,14 @@ class Limits:
     handshakes_per_jump: int = 8
 
 
+@dataclass(frozen=True)
+class _Key:
+    """One for scripts and one that carries others are never the same: the login of the latter was not judged."""
+
+    endpoint: Endpoint
+    carries: bool
+
+
 @dataclass(eq=False)
 class _Slot:
     link: Link
@@ -54,8 +62,8 @@ class LinkPool:
         self._limits = limits
         self._retry = retry
         self._changed = threading.Condition()
-        self._slots: dict[Endpoint, list[_Slot]] = {}
-        self._coming: dict[Endpoint, Future[None]] = {}
+        self._slots: dict[_Key, list[_Slot]] = {}
+        self._coming: dict[_Key, Future[None]] = {}
         self._turnstiles: dict[Endpoint, threading.Semaphore] = {}
         self._sweeper: threading.Thread | None = None
         self._closed = False
@@ -71,10 +79,10 @@ class LinkPool:
 
     def take(self, endpoint: Endpoint, *, carries: bool = False) -> Link:
         """Return a link to use; `carries` when it shall carry another connection, which needs no session."""
-        key = _key(endpoint)
+        key = _key(endpoint, carries=carries)
         while True:
             with self._changed:
-                slot = self._free_slot(key, carries)
+                slot = self._free_slot(key)
                 if slot is not None:
                     slot.users += 1
                     return slot.link
@@ -93,7 +101,7 @@ class LinkPool:
             if slot is not None:
                 slot.users -= 1
                 slot.idle_since = time.monotonic()
-            dead = self._drop_dead(_key(link.endpoint)) + self._drop_surplus()
+            dead = self._drop(lambda slot: not slot.link.alive(), _keys(link)) + self._drop_surplus()
             self._changed.notify_all()
         _close(dead)
 
@@ -112,14 +120,14 @@ class LinkPool:
         with self._changed:
             return sum(map(len, self._slots.values()))
 
-    def _free_slot(self, key: Endpoint, carries: bool) -> _Slot | None:
+    def _free_slot(self, key: _Key) -> _Slot | None:
         slots = self._slots.get(key, [])
-        fit = (slot for slot in slots if slot.link.alive() and (carries or slot.users < self._limits.sessions))
+        fit = (slot for slot in slots if slot.link.alive() and (key.carries or slot.users < self._limits.sessions))
         return next(fit, None)
 
-    def _make(self, key: Endpoint, coming: "Future[None]") -> None:
+    def _make(self, key: _Key, coming: "Future[None]") -> None:
         """Make one link; all who wait for the same endpoint share its fate."""
-        failure: NotSent | None = NotSent(NotStarted.UNREACHABLE, f"The way to {key.name} was given up.")
+        failure: NotSent | None = NotSent(NotStarted.UNREACHABLE, f"The way to {key.endpoint.name} was given up.")
         try:
             link = self._retry(lambda: self._connect(key))
             failure = None if self._keep(key, link) else failure
@@ -133,7 +141,7 @@ class LinkPool:
             else:
                 coming.set_exception(failure)
 
-    def _keep(self, key: Endpoint, link: Link) -> bool:
+    def _keep(self, key: _Key, link: Link) -> bool:
         with self._changed:
             if not self._closed:
                 self._slots.setdefault(key, []).append(_Slot(link, users=0, idle_since=time.monotonic()))
@@ -144,17 +152,20 @@ class LinkPool:
         link.close()
         return False
 
-    def _connect(self, endpoint: Endpoint) -> Link:
-        if endpoint.jump is None:
-            return self._look_around(self._connector.connect(endpoint, None, on_close=lambda: None))
-        carrier = self.take(endpoint.jump, carries=True)
-        with self._turnstile(endpoint.jump):
+    def _connect(self, key: _Key) -> Link:
+        jump = key.endpoint.jump
+        if jump is None:
+            link = self._connector.connect(key.endpoint, None, on_close=lambda: None)
+        else:
+            carrier = self.take(jump, carries=True)
             try:
-                link = self._connector.connect(endpoint, carrier, on_close=lambda: self.give(carrier))
+                with self._turnstile(jump):
+                    link = self._connector.connect(key.endpoint, carrier, on_close=lambda: self.give(carrier))
             except BaseException:
                 self.give(carrier)
                 raise
-            return self._look_around(link)
+        # Nothing is executed on a jump host, and its user often has no shell.
+        return link if key.carries else self._look_around(link)
 
     def _look_around(self, link: Link) -> Link:
         try:
@@ -169,14 +180,11 @@ class LinkPool:
     def _turnstile(self, jump: Endpoint) -> threading.Semaphore:
         with self._changed:
             new = threading.Semaphore(self._limits.handshakes_per_jump)
-            return self._turnstiles.setdefault(_key(jump), new)
+            return self._turnstiles.setdefault(jump, new)
 
     def _slot_of(self, link: Link) -> _Slot | None:
-        slots = self._slots.get(_key(link.endpoint), [])
+        slots = (slot for key in _keys(link) for slot in self._slots.get(key, []))
         return next((slot for slot in slots if slot.link is link), None)
-
-    def _drop_dead(self, key: Endpoint) -> list[Link]:
-        return self._drop(lambda slot: not slot.link.alive(), (key,))
 
     def _drop_surplus(self) -> list[Link]:
         surplus = sum(map(len, self._slots.values())) - self._limits.connections
@@ -184,7 +192,7 @@ class LinkPool:
         doomed = sorted(idle, key=lambda slot: slot.idle_since)[: max(surplus, 0)]
         return self._drop(lambda slot: slot in doomed, tuple(self._slots))
 
-    def _drop(self, doomed: Callable[[_Slot], bool], keys: tuple[Endpoint, ...]) -> list[Link]:
+    def _drop(self, doomed: Callable[[_Slot], bool], keys: tuple[_Key, ...]) -> list[Link]:
         dropped: list[Link] = []
         for key in keys:
             slots = self._slots.get(key, [])
@@ -214,9 +222,13 @@ class LinkPool:
         return max(0.01, min(idle) + self._limits.idle_seconds - time.monotonic()) if idle else None
 
 
-def _key(endpoint: Endpoint) -> Endpoint:
-    """Return the endpoint without what a connection has nothing to do with."""
-    return replace(endpoint, view=View.MACHINE, path="")
+def _key(endpoint: Endpoint, *, carries: bool) -> _Key:
+    """Return what a connection is kept under: the endpoint without what it has nothing to do with."""
+    return _Key(replace(endpoint, view=View.MACHINE, path=""), carries)
+
+
+def _keys(link: Link) -> tuple[_Key, ...]:
+    return tuple(_key(link.endpoint, carries=carries) for carries in (False, True))
 
 
 def _close(links: Iterable[Link]) -> None:

@@ -195,7 +195,7 @@ def test_a_server_with_old_algorithms_only_is_not_spoken_to(
         report = ssh.start(order(machine.endpoint(), "true"), Heard())
 
     assert said(report) == (ReportState.NOT_STARTED, NotStarted.UNREACHABLE, None)
-    assert "its sshd knows none of our algorithms" in report.reason
+    assert "The sshd of gpu-01 (127.0.79.1) knows none of our algorithms" in report.reason
 
 
 @pytest.mark.parametrize(

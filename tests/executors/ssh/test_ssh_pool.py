@@ -164,6 +164,18 @@ def test_a_machine_behind_a_jump_host_is_reached_and_both_are_recognised(
     assert ssh.connections() == 2
 
 
+def test_a_jump_host_whose_user_has_no_shell_carries_and_is_still_refused_as_a_node(
+    sshd: Sshd, jump: Sshd, ssh: SshExecutor
+) -> None:
+    bastion = jump.endpoint(name="bastion", user="locked")
+
+    carried = ssh.start(order(sshd.endpoint(jump=bastion), "true"), Heard())
+    itself = ssh.start(order(bastion, "true"), Heard())
+
+    assert said(carried) == (ReportState.FINISHED, None, 0), carried.reason
+    assert said(itself) == (ReportState.NOT_STARTED, NotStarted.LOGIN, None), itself.reason
+
+
 def test_the_host_key_of_the_jump_host_is_verified_too(
     sshd: Sshd, jump: Sshd, ssh: SshExecutor, tmp_path: Path
 ) -> None:
