@@ -1,13 +1,14 @@
 """API tokens: made on the host, shown once, stored as a digest."""
 
 import secrets
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from service.app.ports import Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
-from service.domain.errors import InvalidInput, NotFound, Unauthenticated
+from service.domain.errors import InvalidInput, NotFound, Unauthenticated, Unavailable
 from service.domain.person import Person, Role, Token
 from service.domain.script import sha256
 
@@ -51,10 +52,24 @@ def revoke_token(service: Service, token_id: str, *, by: str) -> None:
 
 def authenticate(service: Service, text: str) -> Person:
     """Return the person of a token; Unauthenticated, with one answer for every cause."""
-    token = service.store.read(lambda reader: reader.token_by_sha256(sha256(text)))
+    digest = sha256(text)
+    token = service.store.read(lambda reader: reader.token_by_sha256(digest))
     now = service.clock.now()
     if token is None or not token.valid(now):
         raise Unauthenticated("The token is not valid.", "Ask for a new one: `unstick token create`.")
     if token.last_used_at is None or now - token.last_used_at > timedelta(minutes=1):
-        service.store.write(lambda transaction: transaction.save_token(replace(token, last_used_at=now)))
+        _note_use(service, digest, now=now)
     return Person(token.person, token.roles)
+
+
+def _note_use(service: Service, digest: str, *, now: datetime) -> None:
+    """Write down when a token was used, on what is stored now: it may have been revoked since it was read."""
+
+    def record(transaction: Transaction) -> None:
+        token = transaction.token_by_sha256(digest)
+        if token is not None:
+            transaction.save_token(replace(token, last_used_at=now))
+
+    # A record that cannot be written forbids actions, which fail by themselves; looking stays possible.
+    with suppress(Unavailable):
+        service.store.write(record)

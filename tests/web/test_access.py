@@ -1,0 +1,224 @@
+"""Who may do what, and that nothing is open by mistake."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import httpx
+import pytest
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from starlette.routing import Mount, Route
+
+from service.app.tokens import create_token, revoke_token
+from service.domain.errors import BrokenRule
+from service.domain.person import Permission, Role
+from service.web.app import create_app
+from service.web.auth import Needs, permissions, refuse_undeclared
+from tests.support.world import SteppedClock, World
+from tests.web.api import CURE, Api, problem
+
+OPEN = {"/", "/healthz", "/readyz", "/docs", "/openapi.json", "/static"}
+DIGEST = "0" * 64
+HOLD = {"reason": "the vendor looks at it"}
+#: Every address with a method, a body, and the roles that may use it. 404 and 409 mean: let in.
+READERS = {Role.VIEWER, Role.OPERATOR, Role.APPROVER, Role.ADMIN}
+DECIDERS = {Role.OPERATOR, Role.APPROVER}
+ROUTES: list[tuple[str, str, object, set[Role]]] = [
+    ("POST", "/api/v1/runs", CURE, {Role.OPERATOR}),
+    ("GET", "/api/v1/runs", None, READERS),
+    ("GET", "/api/v1/runs/{run_id}", None, READERS),
+    ("GET", "/api/v1/runs/{run_id}/plan", None, READERS),
+    ("GET", "/api/v1/runs/{run_id}/events", None, READERS),
+    ("POST", "/api/v1/runs/{run_id}/cancel", {}, {Role.OPERATOR}),
+    ("POST", "/api/v1/runs/{run_id}/retry", {}, {Role.OPERATOR}),
+    ("POST", "/api/v1/runs/{run_id}/nodes/{node}/resolve", {"as": "failed", "reason": "x"}, {Role.OPERATOR}),
+    ("GET", "/api/v1/approvals", None, READERS),
+    ("GET", "/api/v1/approvals/{gate_id}", None, READERS),
+    ("POST", "/api/v1/approvals/{gate_id}/approve", {"digest": DIGEST}, DECIDERS),
+    ("POST", "/api/v1/approvals/{gate_id}/deny", {"digest": DIGEST, "reason": "x"}, DECIDERS),
+    (
+        "POST",
+        "/api/v1/approvals/decide",
+        {"decisions": [{"id": "x", "digest": DIGEST, "answer": "approve"}]},
+        DECIDERS,
+    ),
+    ("POST", "/api/v1/plans", CURE, READERS),
+    ("GET", "/api/v1/runbooks", None, READERS),
+    ("GET", "/api/v1/runbooks/{name}", None, READERS),
+    ("GET", "/api/v1/nodes", None, READERS),
+    ("GET", "/api/v1/nodes/{node}", None, READERS),
+    ("POST", "/api/v1/nodes/{node}/hold", HOLD, {Role.OPERATOR}),
+    ("POST", "/api/v1/nodes/{node}/release", {}, {Role.OPERATOR}),
+    ("GET", "/api/v1/attempts/{attempt_id}/output", None, READERS),
+    ("GET", "/api/v1/audit", None, READERS),
+    ("GET", "/api/v1/audit/timeline", None, READERS),
+    ("GET", "/metrics", None, READERS),
+]
+FILLED = {"run_id": "none", "gate_id": "none", "attempt_id": "none", "node": "gpu-01", "name": "node-facts"}
+
+
+def ask(api: Api, method: str, path: str, body: object, *, role: Role | None) -> httpx.Response:
+    return api.ask(method, path.format_map(FILLED), role=role, json=body)
+
+
+def test_every_route_declares_one_permission_or_is_known_to_be_open(world: World) -> None:
+    app = create_app(world.service)
+
+    undeclared = {
+        getattr(route, "path", "?")
+        for route in app.routes
+        if not (isinstance(route, APIRoute) and len(permissions(route)) == 1)
+    }
+
+    assert undeclared == OPEN
+
+
+def test_the_table_of_this_test_knows_every_route(world: World) -> None:
+    app = create_app(world.service)
+
+    declared = {
+        (method, route.path)
+        for route in app.routes
+        if isinstance(route, APIRoute) and permissions(route)
+        for method in route.methods or ()
+    }
+
+    assert declared == {(method, path) for method, path, _, _ in ROUTES}
+
+
+def test_an_application_with_a_route_that_declares_nothing_is_not_built() -> None:
+    router = APIRouter()
+
+    @router.get("/api/v1/secrets")
+    def secrets() -> None:
+        """Say nothing."""
+
+    with pytest.raises(BrokenRule, match="/api/v1/secrets declares no permission"):
+        refuse_undeclared(router.routes)
+
+
+@pytest.mark.parametrize("route", [Route("/api/v1/x", lambda request: None), Mount("/files", FastAPI())])
+def test_a_plain_route_is_refused_outside_what_is_open(route: Route | Mount) -> None:
+    with pytest.raises(BrokenRule):
+        refuse_undeclared([route])
+
+
+@pytest.mark.parametrize(("method", "path", "body", "allowed"), ROUTES, ids=lambda value: str(value)[:60])
+def test_each_role_is_let_in_where_it_belongs_and_nowhere_else(
+    api: Api, method: str, path: str, body: object, allowed: set[Role]
+) -> None:
+    let_in = {role for role in Role if ask(api, method, path, body, role=role).status_code != 403}
+
+    assert let_in == allowed
+    assert problem(ask(api, method, path, body, role=None))[:2] == (401, "unauthenticated")
+
+
+def test_a_refusal_names_the_person_and_the_way_out(api: Api) -> None:
+    answer = api.post("/runs", CURE, role=Role.VIEWER)
+
+    assert answer.json() == {
+        "type": "urn:unstick:problem:forbidden",
+        "title": "This person may not do that.",
+        "status": 403,
+        "detail": "viewer has no permission to request with this token.",
+        "way_out": "Use a token with another role; `unstick token create --role` makes one.",
+        "code": "forbidden",
+    }
+
+
+def test_everybody_who_is_not_known_gets_the_same_answer(api: Api, world: World) -> None:
+    clock = world.clock
+    reader = frozenset({Role.VIEWER})
+    expired = create_token(world.service, "old", roles=reader, person="p", by="t", expires=clock.now())
+    revoked = create_token(world.service, "gone", roles=reader, person="p", by="t")
+    revoke_token(world.service, "gone", by="t")
+    good = api.tokens[Role.VIEWER]
+    headers = [
+        {},
+        {"Authorization": ""},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer "},
+        {"Authorization": f"Basic {good}"},
+        {"Authorization": good},
+        {"Authorization": "Bearer unstick_wrong"},
+        {"Authorization": f"Bearer {good[:-1]}"},
+        {"Authorization": f"Bearer {good}{'x' * 5000}"},
+        {"Authorization": f"Bearer {expired}"},
+        {"Authorization": f"Bearer {revoked}"},
+        {"Authorization": "Bearer \xff"},
+    ]
+
+    answers = [api.ask("GET", "/api/v1/runs", role=None, headers=one) for one in headers]
+    unknown = api.ask("GET", "/api/v1/no-such", role=None)
+
+    assert {(answer.status_code, answer.text) for answer in (*answers, unknown)} == {(401, answers[0].text)}
+    assert answers[0].headers["www-authenticate"] == 'Bearer realm="unstick"'
+
+
+def test_a_request_with_two_authorizations_is_nobody_s(api: Api) -> None:
+    good = f"Bearer {api.tokens[Role.VIEWER]}"
+
+    answer = api.ask("GET", "/api/v1/runs", role=None, headers=[("Authorization", good), ("Authorization", good)])
+
+    assert answer.status_code == 401
+
+
+def test_who_is_not_known_learns_nothing_of_his_body(api: Api) -> None:
+    answer = api.ask("POST", "/api/v1/runs", role=None, content=b"{", headers={"Content-Type": "text/plain"})
+
+    assert problem(answer)[0] == 401
+
+
+def test_the_scheme_is_read_without_regard_to_case(api: Api) -> None:
+    headers = {"Authorization": f"bearer {api.tokens[Role.VIEWER]}"}
+
+    assert api.ask("GET", "/api/v1/runs", role=None, headers=headers).status_code == 200
+
+
+def test_a_token_that_is_revoked_is_useless_at_once(api: Api, world: World) -> None:
+    before = api.get("/runs").status_code
+
+    revoke_token(world.service, Role.VIEWER, by="admin")
+
+    assert (before, api.get("/runs").status_code) == (200, 401)
+
+
+def test_a_token_that_is_used_while_it_is_revoked_stays_revoked(api: Api, world: World, clock: SteppedClock) -> None:
+    store = world.service.store
+    real_read = store.read
+    revoked: list[bool] = []
+    clock.at += timedelta(minutes=5)
+
+    class RevokedMeanwhile:
+        """Revokes the token between the look at it and the note of its use."""
+
+        def read(self, look):  # type: ignore[no-untyped-def]
+            found = real_read(look)
+            if not revoked:
+                revoke_token(world.service, Role.VIEWER, by="admin")
+                revoked.append(True)
+            return found
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+    racing = replace(world.service, store=RevokedMeanwhile())  # type: ignore[arg-type]
+    Api(create_app(racing), api.tokens).get("/runs")
+
+    assert api.get("/runs").status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/docs", "/openapi.json", "/static/docs.js"])
+def test_what_is_open_needs_no_token(api: Api, path: str) -> None:
+    assert api.ask("GET", path, role=None).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd", "/static/"]
+)
+def test_the_open_folder_gives_nothing_but_its_files(api: Api, path: str) -> None:
+    assert api.ask("GET", path, role=None).status_code in (401, 404)
+
+
+def test_permissions_are_those_of_the_domain() -> None:
+    assert Needs(Permission.READ).permission is Permission.READ
