@@ -40,12 +40,18 @@ dev: setup ## serve on loopback with a one-time token
 check: setup ## what must be green before each commit, in under a minute
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/ruff check --quiet .
-	$(BIN)/mypy
 	$(BIN)/python tools/sizes.py
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/structure.py --check
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-runbooks check-tests
+
+.PHONY: check-types check-runbooks check-tests
+check-types:
+	$(BIN)/mypy
+check-runbooks:
 	$(BIN)/unstick lint runbooks/*.yaml
-	$(PYTEST) tests/unit tests/runbooks
+check-tests:
+	$(PYTEST) $(wildcard tests/unit tests/runbooks)
 
 test: setup ## every behaviour at the smallest count that can fail (as root, installs the Debian packages it needs)
 	.ci/apt

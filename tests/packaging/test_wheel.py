@@ -13,12 +13,19 @@ CARRIED = {"runbooks": "service/_runbooks", "migrations": "service/_migrations",
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is built, without what earlier builds left."""
+    folder = tmp_path_factory.mktemp("source")
     for name in CARRIED:
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    target = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([*command, "--wheel-dir", str(target), str(source)], check=True, capture_output=True)
     with zipfile.ZipFile(next(target.iterdir())) as archive:
@@ -26,10 +33,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("folder", list(CARRIED))
-def test_the_wheel_carries_every_file_as_it_is(wheel: dict[str, bytes], folder: str) -> None:
-    files = [file for file in (ROOT / folder).rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+def test_the_wheel_carries_every_file_as_it_is(source: Path, wheel: dict[str, bytes], folder: str) -> None:
+    files = [file for file in (source / folder).rglob("*") if file.is_file()]
 
-    expected = {f"{CARRIED[folder]}/{file.relative_to(ROOT / folder)}": file.read_bytes() for file in files}
+    expected = {f"{CARRIED[folder]}/{file.relative_to(source / folder)}": file.read_bytes() for file in files}
 
     assert {name: wheel.get(name) for name in expected} == expected
 
