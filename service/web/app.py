@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 
 from fastapi import APIRouter, FastAPI
-from fastapi.routing import APIRoute
 from starlette.types import Lifespan
 
 from service.app.service import Service
@@ -50,7 +49,6 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=_operation_id,
         lifespan=_closing(feed),
     )
     app.state.service = service
@@ -70,10 +68,6 @@ def create_app(
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     refuse_undeclared(app.routes)
     return app
-
-
-def _operation_id(route: APIRoute) -> str:
-    return route.name
 
 
 def _version() -> str:

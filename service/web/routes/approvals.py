@@ -10,12 +10,17 @@ from service.app.decide import Decision, decide
 from service.domain.errors import BrokenRule, UnstickError
 from service.web.auth import Decides, Reads
 from service.web.errors import declared, problem_of
-from service.web.routes.common import API, GateId, Serving
+from service.web.routes.common import API, GateId, Serving, operation_id
 from service.web.schemas.common import Listed
 from service.web.schemas.gate import AllDecided, Approval, Approve, Decided, Decisions, Deny, GateDetail, OneDecision
 from service.web.schemas.query import ApprovalsQuery
 
-router = APIRouter(prefix=f"{API}/approvals", tags=["approvals"], responses=declared(401, 403, 422, 503))
+router = APIRouter(
+    generate_unique_id_function=operation_id,
+    prefix=f"{API}/approvals",
+    tags=["approvals"],
+    responses=declared(401, 403, 422, 503),
+)
 
 
 @router.get("", summary="List gates, newest first")

@@ -9,10 +9,15 @@ from service.app.ports import Reader
 from service.domain.script import Stream
 from service.web.auth import Reads
 from service.web.errors import Responses, declared
-from service.web.routes.common import API, AttemptId, Serving
+from service.web.routes.common import API, AttemptId, Serving, operation_id
 from service.web.schemas.query import OutputQuery
 
-router = APIRouter(prefix=f"{API}/attempts", tags=["attempts"], responses=declared(401, 403, 404, 422, 503))
+router = APIRouter(
+    generate_unique_id_function=operation_id,
+    prefix=f"{API}/attempts",
+    tags=["attempts"],
+    responses=declared(401, 403, 404, 422, 503),
+)
 _BYTES: Responses = {200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}}
 
 

@@ -13,12 +13,17 @@ from service.app.timeline import Entry
 from service.domain.errors import InvalidInput
 from service.web.auth import Reads
 from service.web.errors import Responses, declared
-from service.web.routes.common import API, Serving
+from service.web.routes.common import API, Serving, operation_id
 from service.web.schemas.audit import AuditEventDetail, TimelineEntry, TimelineFormat
 from service.web.schemas.common import Listed
 from service.web.schemas.query import AuditQuery, TimelineQuery
 
-router = APIRouter(prefix=f"{API}/audit", tags=["audit"], responses=declared(401, 403, 422, 503))
+router = APIRouter(
+    generate_unique_id_function=operation_id,
+    prefix=f"{API}/audit",
+    tags=["audit"],
+    responses=declared(401, 403, 422, 503),
+)
 _FORMATS: Responses = {
     200: {
         "model": Listed[TimelineEntry],

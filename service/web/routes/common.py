@@ -3,6 +3,7 @@
 from typing import Annotated, Final
 
 from fastapi import Depends, Path, Request
+from fastapi.routing import APIRoute
 
 from service.app.service import Service
 from service.domain.errors import BrokenRule
@@ -25,3 +26,8 @@ GateId = Annotated[Id, Path(description="The gate.", examples=[GATE_ID])]
 AttemptId = Annotated[Id, Path(description="The attempt.", examples=[ATTEMPT_ID])]
 NodePath = Annotated[NodeName, Path(description="The node.", examples=["gpu-01"])]
 RunbookPath = Annotated[RunbookName, Path(description="The runbook.", examples=["abort-stuck-fuse"])]
+
+
+def operation_id(route: APIRoute) -> str:
+    """Return the name of an operation in the OpenAPI document: that of its function."""
+    return route.name

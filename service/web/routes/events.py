@@ -16,7 +16,7 @@ from service.domain.errors import BrokenRule, Unauthenticated, Unavailable
 from service.web.auth import Reads, identify
 from service.web.errors import Responses, declared
 from service.web.event_feed import EventFeed, Subscription
-from service.web.routes.common import API, RunId, Serving
+from service.web.routes.common import API, RunId, Serving, operation_id
 from service.web.schemas.audit import AuditEventDetail
 
 #: A line after so much silence keeps proxies from cutting the stream, and shows that the client is gone.
@@ -27,7 +27,12 @@ _STREAM: Responses = {
     204: {"description": "The run has ended and everything was sent: do not connect again."},
 }
 
-router = APIRouter(prefix=f"{API}/runs", tags=["runs"], responses=declared(401, 403, 404, 422, 503))
+router = APIRouter(
+    generate_unique_id_function=operation_id,
+    prefix=f"{API}/runs",
+    tags=["runs"],
+    responses=declared(401, 403, 404, 422, 503),
+)
 Seq = Annotated[int | None, Query(ge=0, le=2**62, description="Begin after this seq.")]
 
 

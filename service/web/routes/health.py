@@ -10,8 +10,9 @@ from service.domain.errors import BrokenRule, UnstickError
 from service.web.auth import Reads
 from service.web.errors import declared
 from service.web.metrics import Metrics
+from service.web.routes.common import operation_id
 
-router = APIRouter(tags=["service"])
+router = APIRouter(generate_unique_id_function=operation_id, tags=["service"])
 #: Returns why the service cannot work now, or None.
 ReadinessCheck = Callable[[], str | None]
 

@@ -11,12 +11,17 @@ from service.domain.node import Node
 from service.domain.run import HOLDING_STATES, Hold, NodeRun
 from service.web.auth import Holds, Reads
 from service.web.errors import declared
-from service.web.routes.common import API, NodePath, Serving
+from service.web.routes.common import API, NodePath, Serving, operation_id
 from service.web.schemas.common import Listed
 from service.web.schemas.node import HoldAnswer, HoldRequest, NodeDetail, Released, ReleaseRequest
 from service.web.schemas.query import NodesQuery
 
-router = APIRouter(prefix=f"{API}/nodes", tags=["nodes"], responses=declared(401, 403, 422, 503))
+router = APIRouter(
+    generate_unique_id_function=operation_id,
+    prefix=f"{API}/nodes",
+    tags=["nodes"],
+    responses=declared(401, 403, 422, 503),
+)
 
 
 @router.get("", summary="List nodes, by name")

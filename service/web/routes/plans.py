@@ -5,7 +5,7 @@ from fastapi import APIRouter
 from service.app.request_run import prepare
 from service.web.auth import Reads
 from service.web.errors import declared
-from service.web.routes.common import API, Serving
+from service.web.routes.common import API, Serving, operation_id
 from service.web.routes.runs import run_request
 from service.web.schemas.plan import PlanPreview
 from service.web.schemas.run import RunRequestBody
@@ -13,7 +13,12 @@ from service.web.schemas.run import RunRequestBody
 #: Scripts are shown for so many nodes; they differ in the node's name and attributes only.
 SHOWN_NODES = 20
 
-router = APIRouter(prefix=f"{API}/plans", tags=["plans"], responses=declared(401, 403, 404, 409, 413, 415, 422, 503))
+router = APIRouter(
+    generate_unique_id_function=operation_id,
+    prefix=f"{API}/plans",
+    tags=["plans"],
+    responses=declared(401, 403, 404, 409, 413, 415, 422, 503),
+)
 
 
 @router.post("", summary="Plan without a run")

@@ -4,10 +4,15 @@ from fastapi import APIRouter
 
 from service.web.auth import Reads
 from service.web.errors import declared
-from service.web.routes.common import API, RunbookPath, Serving
+from service.web.routes.common import API, RunbookPath, Serving, operation_id
 from service.web.schemas.runbook import RunbookDetail, RunbookList, RunbookOffered, RunbookRefused
 
-router = APIRouter(prefix=f"{API}/runbooks", tags=["runbooks"], responses=declared(401, 403, 503))
+router = APIRouter(
+    generate_unique_id_function=operation_id,
+    prefix=f"{API}/runbooks",
+    tags=["runbooks"],
+    responses=declared(401, 403, 503),
+)
 
 
 @router.get("", summary="List runbooks")

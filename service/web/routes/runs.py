@@ -13,7 +13,7 @@ from service.app.retry_run import retry_run
 from service.domain.run import Run
 from service.web.auth import Cancels, Reads, Requests, Resolves
 from service.web.errors import declared
-from service.web.routes.common import API, NodePath, RunId, Serving
+from service.web.routes.common import API, NodePath, RunId, Serving, operation_id
 from service.web.schemas.common import Listed
 from service.web.schemas.plan import PlanDetail
 from service.web.schemas.query import PlanQuery, RunsQuery
@@ -28,7 +28,12 @@ from service.web.schemas.run import (
     RunRequestBody,
 )
 
-router = APIRouter(prefix=f"{API}/runs", tags=["runs"], responses=declared(401, 403, 422, 503))
+router = APIRouter(
+    generate_unique_id_function=operation_id,
+    prefix=f"{API}/runs",
+    tags=["runs"],
+    responses=declared(401, 403, 422, 503),
+)
 IdempotencyKey = Annotated[
     str | None,
     Header(

@@ -1,0 +1,134 @@
+"""The audit and timelines over HTTP."""
+
+import csv
+import io
+import itertools
+from datetime import UTC, datetime
+
+import pytest
+
+from service.app.timeline import Entry, as_csv, as_markdown, escaped
+from service.domain.person import Role
+from tests.support.world import World
+from tests.web.api import Api, problem
+
+
+@pytest.fixture
+def run_id(api: Api, world: World) -> str:
+    """Give a run that was cured, with one approval."""
+    run_id = api.request("gpu-01", reason="=cmd|' /C calc'!A0")
+    world.settle()
+    [gate] = api.get("/approvals").json()["items"]
+    api.post(f"/approvals/{gate['id']}/approve", {"digest": gate["digest"], "reason": "<b>seen</b> | ok"})
+    world.settle()
+    return run_id
+
+
+def test_events_are_listed_newest_first_with_their_hashes_and_page(api: Api, run_id: str) -> None:
+    first = api.get("/audit", limit=3).json()
+    second = api.get("/audit", limit=3, cursor=first["next_cursor"]).json()
+
+    events = first["items"] + second["items"]
+    assert [event["seq"] for event in events] == list(range(events[0]["seq"], events[0]["seq"] - 6, -1))
+    assert all(newer["previous_hash"] == older["hash"] for newer, older in itertools.pairwise(events))
+
+
+def test_events_are_narrowed_by_what_was_done(api: Api, run_id: str) -> None:
+    [event] = api.get("/audit", action="gate.approved").json()["items"]
+
+    assert (event["person"], event["run_id"], event["node"], event["step"]) == (
+        "operator",
+        run_id,
+        "gpu-01",
+        "abort-dead",
+    )
+    assert event["body"]["reason"] == "<b>seen</b> | ok"
+
+
+def test_a_moment_without_an_offset_is_refused(api: Api) -> None:
+    assert problem(api.get("/audit", since="2026-11-29T03:00:00"))[:2] == (422, "invalid_input")
+
+
+def test_a_run_s_timeline_tells_it_in_order(api: Api, run_id: str) -> None:
+    items = api.get("/audit/timeline", run_id=run_id).json()["items"]
+
+    told = [(one["step"], one["text"]) for one in items]
+    assert told[0] == ("", "Requested abort-stuck-fuse on gpu-01: =cmd|' /C calc'!A0")
+    assert ("abort-dead", "Gate approved: <b>seen</b> | ok") in told
+    assert ("abort-dead", "Run: exit 0") in [(step, text.split(";")[0]) for step, text in told]
+    assert told[-1] == ("", "Ended succeeded.")
+    assert [one["seq"] for one in items] == sorted(one["seq"] for one in items)
+
+
+def test_a_run_s_timeline_pages(api: Api, run_id: str) -> None:
+    whole = api.get("/audit/timeline", run_id=run_id).json()["items"]
+
+    first = api.get("/audit/timeline", run_id=run_id, limit=4).json()
+    rest = api.get("/audit/timeline", run_id=run_id, cursor=first["next_cursor"]).json()
+
+    assert first["items"] + rest["items"] == whole
+    assert rest["next_cursor"] is None
+
+
+def test_a_node_s_timeline_has_all_of_its_runs_and_holds(api: Api, run_id: str) -> None:
+    api.post("/nodes/gpu-01/hold", {"reason": "the vendor looks at it"})
+    api.request("gpu-02")
+
+    items = api.get("/audit/timeline", node="gpu-01").json()["items"]
+
+    assert {one["node"] for one in items} == {"gpu-01"}
+    assert items[-1]["text"] == "Node held: the vendor looks at it"
+    assert [one["seq"] for one in items] == sorted(one["seq"] for one in items)
+
+
+def test_a_timeline_as_csv_disarms_what_a_spreadsheet_would_run(api: Api, run_id: str) -> None:
+    answer = api.get("/audit/timeline", run_id=run_id, format="csv")
+
+    rows = list(csv.reader(io.StringIO(answer.text)))
+    assert rows[0] == ["at", "seq", "person", "on_behalf_of", "action", "run", "node", "step", "text"]
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["content-disposition"] == f'attachment; filename="run-{run_id}.csv"'
+    assert not [cell for row in rows for cell in row if cell[:1] in {"=", "+", "-", "@"}]
+
+
+@pytest.mark.parametrize("beginning", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_a_cell_that_begins_as_a_formula_is_made_text(beginning: str) -> None:
+    entry = Entry(datetime(2026, 11, 29, tzinfo=UTC), 1, f"{beginning}1+1", "", "a", "", "", "", f"{beginning}x")
+
+    rows = list(csv.reader(io.StringIO("".join(as_csv([entry])), newline="")))
+
+    assert (rows[1][2], rows[1][8]) == (f"'{beginning}1+1", f"'{beginning}x")
+
+
+def test_a_timeline_as_markdown_shows_signs_as_they_are(api: Api, run_id: str) -> None:
+    answer = api.get("/audit/timeline", run_id=run_id, format="md")
+
+    [line] = [line for line in answer.text.splitlines() if "Gate approved" in line]
+    assert answer.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert r"Gate approved: \<b\>seen\</b\> \| ok" in line
+    assert line.count(" | ") == 4
+
+
+def test_a_line_feed_or_a_bidirectional_sign_does_not_leave_its_cell() -> None:
+    entry = Entry(datetime(2026, 11, 29, tzinfo=UTC), 1, "p", "q", "a", "", "n", "s", "one\ntwo \u202e three")
+
+    text = "".join(as_markdown([entry], title="Run 1"))
+
+    assert text.splitlines()[-1] == "| 2026-11-29 00:00:00.000 | p for q | one two \ufffd three | n | s |"
+    assert escaped("a`b*c") == r"a\`b\*c"
+
+
+@pytest.mark.parametrize("query", [{}, {"run_id": "a", "node": "gpu-01"}, {"run_id": "a", "format": "pdf"}])
+def test_a_timeline_of_nothing_or_of_two_things_is_refused(api: Api, query: dict[str, str]) -> None:
+    assert problem(api.find("/audit/timeline", query))[:2] == (422, "invalid_input")
+
+
+@pytest.mark.parametrize("written", ["json", "md", "csv"])
+def test_the_timeline_of_a_run_that_is_not_there_is_not_found(api: Api, written: str) -> None:
+    answer = api.find("/audit/timeline", {"run_id": "none", "format": written})
+
+    assert problem(answer)[:2] == (404, "not_found")
+
+
+def test_output_of_an_attempt_that_is_not_there_is_not_found(api: Api) -> None:
+    assert problem(api.get("/attempts/none/output", role=Role.ADMIN))[:2] == (404, "not_found")
