@@ -1,6 +1,7 @@
 """Scripts over SSH. A refused beginning is a report that nothing ran; a lost link is asked about, never repeated."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -56,6 +57,7 @@ class SshExecutor:
         # paramiko tells each lost connection with a traceback; where nobody set logging up it would go to stderr.
         logging.getLogger("paramiko").addHandler(logging.NullHandler())
         self._persistence = persistence or Persistence()
+        self._closing = threading.Event()
         self._retry = retry or Retry()
         self._dialler = Dialler(KeyRing(now), HostKeys(), patience or Patience(), now)
         self._pool = LinkPool(self._dialler, limits=limits or Limits(), retry=self._retry)
@@ -110,13 +112,14 @@ class SshExecutor:
         return self._pool.size()
 
     def close(self) -> None:
-        """Cut every connection; scripts run on."""
+        """Cut every connection; scripts run on, and whoever follows one is told that it is lost."""
+        self._closing.set()
         self._pool.close()
 
     def _find_out(self, attempt: AttemptRef, held: "_Held", *, lost: Report, until: float) -> Report:
         """Ask about an attempt whose link was lost, until the answer is final, or nobody answers."""
         failed, pause, report = 0, self._persistence.pause, lost
-        while failed < self._persistence.questions and (left := until - time.monotonic()) > 0:
+        while (left := until - time.monotonic()) > 0:
             wait = min(self._persistence.follow, timedelta(seconds=left))
             question = replace(attempt, offsets=dict(held.offsets), wait=wait)
             report = self._ask(envelope.for_settle, question, held=held, bound=wait.total_seconds())
@@ -126,7 +129,8 @@ class SshExecutor:
                 failed, pause = 0, self._persistence.pause
                 continue
             failed += 1
-            time.sleep(pause)
+            if failed == self._persistence.questions or self._closing.wait(pause):
+                break
             pause *= 2
         return report
 

@@ -144,6 +144,32 @@ def test_a_dead_peer_without_a_sign_is_noticed_and_the_worker_is_free(
     assert time.monotonic() - began < 60
 
 
+def test_a_dead_peer_behind_a_living_jump_host_is_noticed_too(
+    sshd: Sshd, own_sshd: Sshd, ssh: SshExecutor, proxy: Proxy, tmp_path: Path
+) -> None:
+    endpoint = sshd.endpoint(address=proxy.address, port=proxy.port, jump=own_sshd.endpoint(name="bastion"))
+    heard = CutAt(b"go\n", proxy.freeze)
+    threading.Timer(4.0, proxy.thaw).start()
+
+    report = ssh.start(order(endpoint, f"echo go; sleep 1; echo x >>{tmp_path}/count; exit 6"), heard)
+
+    assert said(report) == (ReportState.FINISHED, None, 6), report.reason
+    assert (tmp_path / "count").read_text() == "x\n"
+
+
+def test_closing_the_executor_ends_every_wait_and_the_script_runs_on(sshd: Sshd, tmp_path: Path) -> None:
+    first, second = executor(persistence=Persistence(pause=60)), executor()
+    sent = order(sshd.endpoint(), f"echo go; until [ -e {tmp_path}/end ]; do sleep 0.1; done; exit 3")
+
+    lost = first.start(sent, CutAt(b"go\n", first.close))
+    (tmp_path / "end").touch()
+    settled = second.settle(ref(sent), Heard())
+    second.close()
+
+    assert said(lost) == (ReportState.LOST, None, None), lost.reason
+    assert said(settled) == (ReportState.FINISHED, None, 3), settled.reason
+
+
 def test_a_machine_that_rebooted_meanwhile_says_so(own_sshd: Sshd, tmp_path: Path) -> None:
     ssh = executor(persistence=Persistence(questions=20, pause=0.2, follow=timedelta(seconds=5)))
     heard = CutAt(b"go\n", own_sshd.reboot)

@@ -39,6 +39,13 @@ def test_scripts_one_after_the_other_share_a_connection(sshd: Sshd, ssh: SshExec
     assert proxy.accepted == 1
 
 
+def test_small_packets_leave_at_once(sshd: Sshd, ssh: SshExecutor) -> None:
+    with ssh._pool.lease(sshd.endpoint()) as link:
+        delayed = link.transport.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0
+
+    assert not delayed
+
+
 def test_many_scripts_at_once_stay_below_the_sessions_that_sshd_allows(
     sshd: Sshd, ssh: SshExecutor, proxy: Proxy
 ) -> None:
