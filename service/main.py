@@ -40,7 +40,7 @@ from service.store.sql_store import SqlStore
 from service.web.app import create_app
 
 #: After SIGTERM scripts that are followed are given this long (seconds); then they go on alone.
-GRACE: Final = 15.0
+GRACE: Final = 5.0
 _REQUEST_GRACE: Final = 5
 _DEV_TOKEN_LIVES: Final = timedelta(hours=24)
 

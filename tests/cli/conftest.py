@@ -5,6 +5,7 @@ from itertools import count
 
 import pytest
 
+from service.domain.person import Role
 from tests.cli.installation import NODES, Installation, Serving, Someone
 
 
@@ -19,19 +20,19 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 @pytest.fixture(scope="session")
 def ann(service: Serving) -> Someone:
     """Give an operator."""
-    return Someone(service.place, service.url, service.place.token("ann", "operator"))
+    return Someone(service.place, service.url, service.place.token("ann", Role.OPERATOR))
 
 
 @pytest.fixture(scope="session")
 def bob(service: Serving) -> Someone:
     """Give an approver."""
-    return Someone(service.place, service.url, service.place.token("bob", "approver"))
+    return Someone(service.place, service.url, service.place.token("bob", Role.APPROVER))
 
 
 @pytest.fixture(scope="session")
 def vera(service: Serving) -> Someone:
     """Give a viewer."""
-    return Someone(service.place, service.url, service.place.token("vera", "viewer"))
+    return Someone(service.place, service.url, service.place.token("vera", Role.VIEWER))
 
 
 @pytest.fixture(scope="session")

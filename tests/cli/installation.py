@@ -1,13 +1,24 @@
 """A whole installation in one folder, driven by the real program."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from service.app.tokens import create_token
+from service.client import Client
+from service.domain.person import Role
+from service.main import SystemClock, open_store, record_service
+from service.settings import Settings
 
 UNSTICK = str(Path(sys.executable).with_name("unstick"))
 NODES = 60
@@ -37,7 +48,10 @@ steps:
       echo "thing-of-$NODE_NAME" >"$UNSTICK_TARGETS"
       exit "$PARAM_CHECK_EXIT"
     run: |
-      while [ -n "$PARAM_WAIT" ] && [ ! -e "$PARAM_WAIT" ]; do sleep 0.1; done
+      if [ -n "$PARAM_WAIT" ]; then
+        echo "$UNSTICK_ATTEMPT" >>"$PARAM_WAIT.acted"
+        while [ ! -e "$PARAM_WAIT" ]; do sleep 0.1; done
+      fi
       printf 'acted, \\033[31mred\\n'
       exit "$PARAM_RUN_EXIT"
     verify: |
@@ -110,18 +124,18 @@ class Installation:
             check=False,
         )
 
-    def token(self, name: str, *roles: str, person: str | None = None) -> str:
-        """Make a token and return it."""
-        words = [word for role in roles for word in ("--role", role)]
-        whose = ["--person", person] if person else []
-        made = self("token", "create", "--name", name, *words, *whose)
-        assert made.returncode == 0, made.stderr
-        return made.stdout.strip()
+    def token(self, name: str, *roles: Role, person: str | None = None) -> str:
+        """Make a token beside the running service and return it."""
+        clock = SystemClock()
+        settings = Settings(database_url=SecretStr(f"sqlite:///{self.database}"))
+        with closing(open_store(settings, clock)) as store:
+            service = record_service(store, clock=clock)
+            return create_token(service, name, roles=frozenset(roles), person=person or name, by="test")
 
     @contextmanager
     def serving(self, *arguments: str, env: Mapping[str, str] | None = None) -> Iterator["Serving"]:
         """Start the service, wait until it has said where it is, and end it afterwards."""
-        command = [*_own_run_folder(), UNSTICK, "serve", *arguments]
+        command = [*_own_run_folder(self.folder), UNSTICK, "serve", *arguments]
         log = (self.folder / "serve.log").open("ab")
         with (
             log,
@@ -170,6 +184,45 @@ class Someone:
         """Run `unstick` as this person."""
         return self.place(*arguments, env={"UNSTICK_URL": self.url, "UNSTICK_TOKEN": self.token}, answer=answer)
 
+    def run(self, run_id: str) -> dict[str, Any]:
+        """Return a run, asked without the program."""
+        with Client(self.url, self.token) as client:
+            found: dict[str, Any] = client.get(f"/runs/{run_id}")
+            return found
+
+    def latest(self, node: str) -> dict[str, Any]:
+        """Return the newest run on a node as a list shows it, asked without the program; empty when there is none."""
+        with Client(self.url, self.token) as client:
+            items: list[dict[str, Any]] = client.get("/runs", node=node, limit=1)["items"]
+            return items[0] if items else {}
+
+    def request(self, runbook: str, node: str, **params: Any) -> str:
+        """Request a run without the program, wait until it stands still, and return its id."""
+        with Client(self.url, self.token) as client:
+            run_id = str(client.request("/runs", {"runbook": runbook, "nodes": [node], "params": params})["id"])
+        eventually(lambda: self.run(run_id)["state"] not in ("queued", "running"))
+        return run_id
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start `unstick` as this person, and do not wait for it."""
+        environment = {**self.place.environment, "UNSTICK_URL": self.url, "UNSTICK_TOKEN": self.token}
+        return subprocess.Popen(
+            [UNSTICK, *arguments],
+            cwd=self.place.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def eventually(look: Callable[[], bool]) -> None:
+    """Return as soon as something is so; a hang fails."""
+    deadline = time.monotonic() + PATIENCE
+    while not look():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.1)
+
 
 def _greeting(process: subprocess.Popen[str], log: Path) -> str:
     assert process.stdout is not None
@@ -178,9 +231,13 @@ def _greeting(process: subprocess.Popen[str], log: Path) -> str:
     return line.split()[-1]
 
 
-def _own_run_folder() -> Sequence[str]:
-    """Give the service a /run of its own, so that it shares no acting lock with other tests of this machine."""
+def _own_run_folder(folder: Path) -> Sequence[str]:
+    """Give the services of one folder a /run of their own, so that they share no acting lock with other tests.
+
+    It outlives each of them, as that of a machine does.
+    """
     if os.geteuid() != 0:
         return ()
-    mount = 'mount -t tmpfs tmpfs /run && exec "$@"'
+    (folder / "run").mkdir(exist_ok=True)
+    mount = f'mount --bind {shlex.quote(str(folder / "run"))} /run && exec "$@"'
     return ("unshare", "--mount", "--propagation", "private", "sh", "-c", mount, "sh")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from service.domain.person import Role
 from tests.cli.installation import Installation, Serving, Someone
 
 
@@ -27,7 +28,7 @@ def test_a_token_is_printed_alone_and_is_nowhere_else(place: Installation) -> No
 
 
 def test_tokens_are_listed_with_person_roles_and_end(place: Installation) -> None:
-    place.token("ci", "operator", "viewer", person="ann")
+    place.token("ci", Role.OPERATOR, Role.VIEWER, person="ann")
     place("token", "create", "--name", "bob", "--role", "approver", "--expires", "90d")
 
     listed = json.loads(place("token", "list", "--json").stdout)
@@ -40,7 +41,7 @@ def test_tokens_are_listed_with_person_roles_and_end(place: Installation) -> Non
 
 
 def test_a_revoked_token_is_refused_at_once(service: Serving) -> None:
-    someone = Someone(service.place, service.url, service.place.token("gone", "viewer"))
+    someone = Someone(service.place, service.url, service.place.token("gone", Role.VIEWER))
     before = someone("runs")
 
     revoked = service.place("token", "revoke", "gone")
@@ -71,15 +72,15 @@ def test_what_is_refused_exits_2_and_makes_no_database(place: Installation, argu
 
 
 def test_a_name_is_taken_once(place: Installation) -> None:
-    place.token("ann", "viewer")
+    place.token("ann", Role.VIEWER)
 
-    again = place("token", "create", "--name", "ann", "--role", "viewer")
+    again = place("token", "create", "--name", "ann", "--role", Role.VIEWER)
 
     assert (again.returncode, again.stdout) == (2, "")
 
 
 def test_a_whole_chain_exits_0_with_its_head(place: Installation) -> None:
-    place.token("ann", "viewer")
+    place.token("ann", Role.VIEWER)
 
     told = json.loads(place("audit", "verify", "--json").stdout)
     done = place("audit", "verify")
@@ -90,7 +91,7 @@ def test_a_whole_chain_exits_0_with_its_head(place: Installation) -> None:
 
 def test_a_changed_event_exits_1_and_is_named(place: Installation) -> None:
     for name in ("ann", "bob", "cid"):
-        place.token(name, "viewer")
+        place.token(name, Role.VIEWER)
     with sqlite3.connect(place.database) as database:
         for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f"DROP TRIGGER {trigger}")
