@@ -25,6 +25,16 @@ _WAYS_OUT = {
     404: "/docs lists every address.",
     405: "The header Allow lists the methods.",
 }
+#: What HTTP itself refuses. Python's own phrases differ from version to version.
+_CODES = {
+    400: ("bad_request", "The request cannot be read."),
+    404: ("not_found", "There is no such thing."),
+    405: ("method_not_allowed", "The address has other methods."),
+    408: ("too_slow", "The request came too slowly."),
+    413: ("too_large", "The request is too large."),
+    415: ("not_json", "The request is not JSON."),
+    422: ("invalid_input", "The text that was given cannot be understood."),
+}
 _MOST_FAULTS = 20
 
 
@@ -69,11 +79,10 @@ def internal_problem(request_id: str | None) -> Problem:
 
 def http_problem(status: int, detail: str, *, way_out: str = "", errors: Sequence[Fault] = ()) -> Problem:
     """Return the problem of a request that HTTP itself refuses."""
-    phrase = HTTPStatus(status).phrase
-    code = phrase.lower().replace(" ", "_").replace("-", "_")
+    code, title = _CODES.get(status, ("refused", "The request is refused."))
     return Problem(
         type=f"urn:unstick:problem:{code}",
-        title=f"{phrase}.",
+        title=title,
         status=status,
         detail=detail,
         way_out=way_out,
@@ -108,8 +117,7 @@ async def _invalid(_request: Request, error: Exception) -> Response:
     faults = [_fault(one) for one in error.errors()[:_MOST_FAULTS]]
     detail = "; ".join(f"{fault.where}: {fault.reason}" for fault in faults[:3])
     more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
-    problem = http_problem(422, f"{detail}{more}.", way_out="/docs shows what is expected.", errors=faults)
-    return answer(problem.model_copy(update={"code": "invalid_input", "type": "urn:unstick:problem:invalid_input"}))
+    return answer(http_problem(422, f"{detail}{more}.", way_out="/docs shows what is expected.", errors=faults))
 
 
 async def _http(request: Request, error: Exception) -> Response:
