@@ -86,7 +86,7 @@ def ask_about(scene: Scene, attempt: Attempt) -> Settle | Stop | GiveUp | WaitUn
         return GiveUp(attempt.id)
     if attempt.asked_at is not None and asked_in_vain:
         silence = attempt.asked_at - heard
-        pause = min(timedelta(seconds=30), max(timedelta(seconds=2), silence / 2))
+        pause = min(timedelta(seconds=30), max(timedelta(milliseconds=500), silence / 2))
         if scene.now < attempt.asked_at + pause:
             return WaitUntil(attempt.asked_at + pause, NodeRunState.RUNNING, _silent(attempt))
     return Stop(attempt.id) if scene.cancelled else Settle(attempt.id)

@@ -87,7 +87,7 @@ class PretendMachine(Closing):
     def _kill_once(self) -> bool:
         """Kill every process of the namespace but its holder; True when there was one."""
         holder = self._place.holder.pid
-        mine = os.stat(f"/proc/{holder}/ns/mnt").st_ino
+        mine = Path(f"/proc/{holder}/ns/mnt").stat().st_ino
         found = False
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit() or int(entry.name) == holder:

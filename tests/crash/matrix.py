@@ -85,10 +85,11 @@ class Served:
             os.dup2(quiet, 1)
             os.dup2(quiet, 2)
             sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
+            told = os.fdopen(writing, "w")
             executor = None if self.prefix is None else GuardedExecutor(LocalExecutor(prefix=self.prefix))
             between = counted(Boundaries(self.log, self.crash_at), executor=executor)
             serve(
-                self.settings, dev=False, say=lambda line: os.write(writing, f"{line}\n".encode()) and None,
+                self.settings, dev=False, say=lambda line: print(line, file=told, flush=True),
                 between=between,
             )  # fmt: skip
         except BaseException:
@@ -138,7 +139,7 @@ class Play:
                 if gate["state"] == "open":
                     answer = {"digest": gate["digest"], "reason": "agreed"}
                     self._call("POST", f"/approvals/{gate['id']}/approve", json=answer, may_conflict=True)
-            time.sleep(0.02)
+            time.sleep(0.05)
         raise AssertionError(f"the run does not end: {json.dumps(run, indent=1)}")
 
     def _call(

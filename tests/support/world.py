@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 from service.app.decide import Decision, decide
 from service.app.drive import drive
@@ -19,6 +20,7 @@ from service.domain.person import Person, Role
 from service.domain.run import Gate, GateState, History, NodeRun, Run
 from service.domain.script import sha256
 from service.executors.envelope import node_runner
+from service.executors.scripted import ScriptedExecutor
 from service.store.sql_store import SqlStore
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
@@ -105,7 +107,8 @@ class World:
 
     service: Service
     clock: SteppedClock | RealClock
-    answers: dict[str, GateState] = field(default_factory=dict)
+    #: The scripted executor behind it, where a test has one.
+    scripted: ScriptedExecutor = field(default_factory=lambda: ScriptedExecutor({}))
 
     @classmethod
     def build(
@@ -119,7 +122,7 @@ class World:
     ) -> "World":
         """Build a service on a database."""
         chosen = clock or SteppedClock()
-        executors: Executors = executor if hasattr(executor, "of") else OneExecutor(executor)
+        executors = cast(Executors, executor) if hasattr(executor, "of") else OneExecutor(cast(Executor, executor))
         service = Service(
             store=SqlStore.open(url, chosen),
             runbooks=RunbookFolder(runbooks),
@@ -193,6 +196,11 @@ class World:
     def chain_holds(self) -> bool:
         """Whether the audit chain is whole."""
         return first_fault(self.service.store.audit_events()) is None
+
+    def move_to(self, moment: datetime) -> None:
+        """Move a stepped clock."""
+        assert isinstance(self.clock, SteppedClock)
+        self.clock.at = moment
 
     def close(self) -> None:
         """Close store and executors."""
