@@ -122,7 +122,7 @@ class World:
     ) -> "World":
         """Build a service on a database."""
         chosen = clock or SteppedClock()
-        executors = cast(Executors, executor) if hasattr(executor, "of") else OneExecutor(cast(Executor, executor))
+        executors = cast(Executors, executor) if hasattr(executor, "of") else OneExecutor(executor)
         service = Service(
             store=SqlStore.open(url, chosen),
             runbooks=RunbookFolder(runbooks),
