@@ -292,7 +292,8 @@ class Store(Protocol):
     def write(self, change: Callable[[Transaction], T]) -> T:
         """Run `change` in a transaction and return what it returns, once committed.
 
-        What `change` raises undoes all of it and comes back. Unavailable when it cannot be written.
+        It may be run again after it was undone, so it does nothing but use its argument. What it
+        raises undoes all of it and comes back. Unavailable when it cannot be written.
         """
 
     def read(self, look: Callable[[Reader], T]) -> T:

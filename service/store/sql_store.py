@@ -1,6 +1,7 @@
 """The store: one writer, many readers, one database."""
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -65,6 +66,16 @@ class SqlStore:
             yield from audit.events(self._database.reader)
         except SQLAlchemyError as error:
             raise unavailable(error) from error
+
+    def drop_outputs(self, before: datetime, *, batch: int = 50) -> int:
+        """Drop the outputs that were sealed before a time, in small transactions; return how many.
+
+        The audit keeps all it had, and says what was dropped.
+        """
+        dropped = 0
+        while found := self._writer.write(lambda transaction: transaction.drop_outputs(before, limit=batch)):
+            dropped += found
+        return dropped
 
     def close(self) -> None:
         """Commit what was accepted, then stop writing."""

@@ -15,7 +15,7 @@ from service.domain.person import Token
 from service.domain.plan import Plan, PlannedScript
 from service.domain.run import HOLDING_STATES, Attempt, Gate, GateState, Hold, NodeRun, Resolution, Run
 from service.domain.script import OutputChunk
-from service.store import audit, node_run_writes, output, rows, tables
+from service.store import audit, node_run_writes, output, retention, rows, tables
 from service.store.faults import refusal
 from service.store.serial_reader import SerialReader
 
@@ -89,6 +89,14 @@ class SqlTransaction(SerialReader):
     def seal_output(self, attempt_id: str) -> str:
         """Turn the output of an ended attempt into one blob, stdout before stderr; return its SHA-256."""
         return output.seal(self._connection, attempt_id, at=self._clock.now())
+
+    def drop_outputs(self, before: datetime, *, limit: int) -> int:
+        """Drop the oldest outputs that were sealed before a time, say so in the audit, and return how many."""
+        dropped = retention.drop_outputs(self._connection, before, limit=limit)
+        if dropped:
+            body = {"outputs": [list(one) for one in dropped], "sealed_before": before.isoformat()}
+            self.append(Fact("output.dropped", "output", "unstick", body=body))
+        return len(dropped)
 
     def add_gate(self, gate: Gate) -> None:
         """Add a gate."""

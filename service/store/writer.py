@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar, cast
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.app.ports import Clock, Transaction
+from service.app.ports import Clock
 from service.domain.audit import Fact
 from service.domain.errors import BrokenRule, Unavailable, UnstickError
 from service.store.audit import extend_chain
@@ -37,7 +37,7 @@ PATIENCE = timedelta(seconds=4)
 class _Pending(Generic[T]):
     """A change on its way, and what became of it."""
 
-    change: Callable[[Transaction], T]
+    change: Callable[[SqlTransaction], T]
     result: T | None = None
     error: BaseException | None = None
     facts: Sequence[Fact] = ()
@@ -66,7 +66,7 @@ class Writer:
         self._thread = threading.Thread(target=self._serve, name="store-writer", daemon=True)
         self._thread.start()
 
-    def write(self, change: Callable[[Transaction], T]) -> T:
+    def write(self, change: Callable[[SqlTransaction], T]) -> T:
         """Run a change and return what it returns, once it is durable; what it raises comes back.
 
         Raises Unavailable when it cannot be written, BrokenRule inside another write.
@@ -165,7 +165,8 @@ class Writer:
     def _play_one(self, connection: Connection, pending: _Pending[Any]) -> None:
         transaction = SqlTransaction(connection, clock=self._clock)
         pending.result, pending.facts = None, ()
-        savepoint = connection.begin_nested()
+        # Plain text: SQLAlchemy's own savepoints are compiled anew each time, a third of a small change's cost.
+        connection.exec_driver_sql("SAVEPOINT change")
         with _Caught() as caught:
             pending.result = pending.change(transaction)
         pending.error = caught.error
@@ -174,10 +175,11 @@ class Writer:
                 raise caught.error
             pending.error = _because(refusal(caught.error), caught.error)
         if pending.error is None:
-            savepoint.commit()
+            connection.exec_driver_sql("RELEASE SAVEPOINT change")
             pending.facts = transaction.facts
         else:
-            savepoint.rollback()
+            connection.exec_driver_sql("ROLLBACK TO SAVEPOINT change")
+            connection.exec_driver_sql("RELEASE SAVEPOINT change")
 
 
 class _Caught:

@@ -4,9 +4,10 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -14,12 +15,13 @@ import pytest
 from sqlalchemy import text
 
 from lab.postgres import Postgres
+from service.app.ports import Transaction
 from service.domain.audit import first_fault
 from service.domain.errors import Unavailable
-from service.domain.run import Hold
+from service.domain.run import Hold, NodeRunState
 from service.store import migrate
 from service.store.sql_store import SqlStore
-from tests.store.made import NOON, TestClock, Together, add, append, behind, fact, node_run, run
+from tests.store.made import NOON, SOURCE, TestClock, Together, add, append, behind, fact, node_run, plan, run
 
 pytest_plugins = ["lab.fixtures"]
 
@@ -49,6 +51,8 @@ class WritingProcess:
             self.durable.append(f"attempt/{self.name}-{line.strip()}")
 
     def finish(self, *, kill: bool) -> int:
+        if self._output.closed:
+            return self._process.wait(60)
         if kill:
             self._process.kill()
         # What it has said before its end counts too; half a line does not.
@@ -65,8 +69,7 @@ def writing(url: str, *names: str, count: int) -> Iterator[list[WritingProcess]]
         yield processes
     finally:
         for process in processes:
-            if process._process.poll() is None:
-                process.finish(kill=True)
+            process.finish(kill=True)
 
 
 def recorded(store: SqlStore) -> list[str]:
@@ -139,6 +142,7 @@ def test_a_database_that_stays_locked_is_unavailable_and_a_short_lock_is_waited_
 FULL_DISK = """
 import sys
 from pathlib import Path
+from service.app.ports import Transaction
 from service.domain.audit import first_fault
 from service.domain.errors import Unavailable
 from service.store.sql_store import SqlStore
@@ -277,13 +281,13 @@ def test_two_services_that_lock_each_other_out_both_get_through(store: SqlStore,
     def crossing(mine: SqlStore, first: str, second: str) -> None:
         tries: list[int] = []
 
-        def change(transaction: object) -> None:
+        def change(transaction: Transaction) -> None:
             tries.append(1)
-            transaction.node_run(first)  # type: ignore[attr-defined]
+            transaction.node_run(first)
             if len(tries) == 1:
                 meet.wait(60)
-            transaction.node_run(second)  # type: ignore[attr-defined]
-            transaction.append(fact(about=first))  # type: ignore[attr-defined]
+            transaction.node_run(second)
+            transaction.append(fact(about=first))
 
         mine.write(change)
 
@@ -298,6 +302,56 @@ def test_two_services_that_lock_each_other_out_both_get_through(store: SqlStore,
 
     assert sorted(recorded(store)) == ["r1-gpu-01", "r2-gpu-02"]
     assert first_fault(store.audit_events()) is None
+
+
+def test_a_run_that_two_services_end_has_ended(store: SqlStore, url: str, clock: TestClock) -> None:
+    other = SqlStore.open(url, clock)
+    names = [f"r{number}" for number in range(10)]
+    for name in names:
+        parts = [node_run(name, node, state=NodeRunState.RUNNING, acts=False) for node in ("gpu-01", "gpu-02")]
+        add(store, run(name), *parts)
+
+    def end(mine: SqlStore, node: str) -> None:
+        for name in names:
+
+            def change(transaction: Transaction, name: str = name) -> None:
+                found = transaction.history(f"{name}-{node}").node_run
+                transaction.save_node_run(replace(found, state=NodeRunState.SUCCEEDED))
+
+            mine.write(change)
+
+    at_once(lambda: end(store, "gpu-01"), lambda: end(other, "gpu-02"))
+    heads = store.read(lambda reader: reader.heads(names))
+    other.close()
+
+    assert {name: head.state for name, head in heads.items()} == dict.fromkeys(names, NodeRunState.SUCCEEDED)
+
+
+def test_a_limit_over_all_runs_holds_for_two_services(store: SqlStore, url: str, clock: TestClock) -> None:
+    other = SqlStore.open(url, clock)
+    runbooks = [f"book-{number}" for number in range(10)]
+
+    def begin(mine: SqlStore, name: str) -> None:
+        for number, runbook in enumerate(runbooks):
+
+            def change(transaction: Transaction, run_id: str = f"{name}{number}", runbook: str = runbook) -> None:
+                if not transaction.open_acting(runbook=runbook):
+                    part = node_run(run_id, f"gpu-{run_id}", runbook=runbook)
+                    transaction.add_run(run(run_id), source=SOURCE, plan=plan(), node_runs=[part])
+
+            mine.write(change)
+
+    at_once(lambda: begin(store, "a"), lambda: begin(other, "b"))
+    taken = [len(store.read(lambda reader, book=book: reader.open_acting(runbook=book))) for book in runbooks]  # type: ignore[misc]
+    other.close()
+
+    assert taken == [1] * len(runbooks)
+
+
+def at_once(*parts: Callable[[], None]) -> None:
+    with ThreadPoolExecutor(len(parts)) as pool:
+        for one in [pool.submit(part) for part in parts]:
+            one.result(120)
 
 
 def end_sessions(url: str) -> None:

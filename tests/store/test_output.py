@@ -1,13 +1,16 @@
 """Output: chunks while a script runs, one blob afterwards; what is sent twice is kept once."""
 
 import random
+from datetime import timedelta
 
 import pytest
+from sqlalchemy import text
 
 from service.app.ports import Transaction
+from service.domain.audit import first_fault
 from service.domain.script import OutputChunk, Stream, sha256
 from service.store.sql_store import SqlStore
-from tests.store.made import add, attempt, run
+from tests.store.made import NOON, add, attempt, behind, run
 
 pytest_plugins = ["lab.fixtures"]
 
@@ -126,3 +129,32 @@ def test_sealing_twice_changes_nothing(ready: SqlStore) -> None:
 
     assert seal(ready) == seal(ready)
     assert (kept(ready), kept(ready, ERR)) == (b"out", b"err")
+
+
+def test_old_outputs_are_dropped_in_batches_and_the_chain_stays(ready: SqlStore, url: str) -> None:
+    other = "r1-gpu-01-a2"
+    for number in range(3, 8):
+        made = attempt(number=number)
+        ready.write(lambda transaction, made=made: transaction.add_attempt(made))  # type: ignore[misc]
+        put(ready, 0, f"output {number}".encode(), attempt_id=made.id)
+        seal(ready, made.id)
+    put(ready, 0, b"shared")
+    seal(ready)
+    with behind(url) as connection:
+        moment = "2020-01-01T00:00:00.000000Z"
+        connection.execute(text("UPDATE outputs SET sealed_at = :moment"), {"moment": moment})
+    put(ready, 0, b"shared", attempt_id=other)
+    seal(ready, other)
+
+    assert ready.drop_outputs(NOON - timedelta(days=1), batch=2) == 6
+    assert ready.drop_outputs(NOON - timedelta(days=1)) == 0
+
+    assert (kept(ready), kept(ready, attempt_id="r1-gpu-01-a3"), kept(ready, attempt_id=other)) == (b"", b"", b"shared")
+    with behind(url) as connection:
+        assert connection.execute(text("SELECT sha256 FROM blobs")).scalars().all() == [sha256(b"shared")]
+    facts = [one.fact for one in ready.audit_events()]
+    assert [one.action for one in facts] == ["output.dropped"] * 3
+    assert sorted(entry[0] for one in facts for entry in one.body["outputs"]) == [
+        f"r1-gpu-01-a{number}" for number in (1, 3, 4, 5, 6, 7)
+    ]
+    assert first_fault(ready.audit_events()) is None
