@@ -17,14 +17,14 @@ from service.domain.script import AttemptRef, ScriptOrder, Stream
 SLACK_SECONDS = 20
 
 #: Programs of the node that a bare image may lack.
-_PROGRAMS = "bash setsid env cat mkdir flock base64 dd"
+_PROGRAMS = "bash setsid env mkdir flock base64 dd"
 
 # Every byte that is kept as it is between single quotes; all others become \xHH, so that quotes, backslashes,
 # line ends and bytes of any encoding arrive unchanged whatever shell reads the text.
 _PLAIN = re.compile(rb"[^A-Za-z0-9 _.,:;@%+=/(){}\[\]<>|&$\"#!?*~^`-]")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
-# The first line of the input names the attempt, so that a shell without bash can answer for it. `cat` takes the
+# The first line of the input names the attempt, so that a shell without bash can answer for it. `read -N` takes the
 # rest in large reads: a bash that reads commands from a pipe makes one system call for each byte. \042 is a quote.
 _LOADER = (
     "read -r _ id; "
@@ -34,19 +34,25 @@ _LOADER = (
     "{\\042frame\\042:\\042state\\042,\\042state\\042:\\042not_started\\042,"
     '\\042reason\\042:\\042no_bash\\042,\\042missing\\042:\\042%s\\042}\\n" "$id" "$program"; exit 0; }; '
     "done; "
-    'exec env -i PATH="$PATH" HOME="$HOME" SHELL=/bin/sh setsid -w bash -p -c "eval \\"\\$(cat)\\""'
+    'exec env -i PATH="$PATH" HOME="$HOME" SHELL=/bin/sh setsid -w '
+    'bash -p -c "IFS= read -r -N 9999999 envelope; eval \\"\\$envelope\\""'
 )
 
 
 def command_line(endpoint: Endpoint) -> str:
     """Return the command line that reads an envelope on its standard input; any login shell understands it."""
+    *words, loader = arguments(endpoint)
+    return f"exec {' '.join(words)} '{loader}'"
+
+
+def arguments(endpoint: Endpoint) -> list[str]:
+    """Return the same as a list of arguments, for a transport that needs no shell."""
     match endpoint.become:
         case Become.NONE:
-            before = ""
+            return ["sh", "-c", _LOADER]
         case Become.SUDO:
             # LC_ALL: a refusal of sudo is told by its words.
-            before = "env LC_ALL=C sudo -n "
-    return f"exec {before}sh -c '{_LOADER}'"
+            return ["env", "LC_ALL=C", "sudo", "-n", "sh", "-c", _LOADER]
 
 
 def for_start(order: ScriptOrder) -> bytes:

@@ -69,7 +69,7 @@ class LocalExecutor:
             if process.poll() is None:
                 self._leave(process)
         try:
-            process = _begin([*self._prefix, "sh", "-c", envelope.command_line(endpoint)], endpoint.path)
+            process = _begin([*self._prefix, *envelope.arguments(endpoint)], endpoint.path)
         except OSError as error:
             reason = f"sh could not be started on {endpoint.name} ({error}), so nothing was started. Look at its PATH."
             return Report(ReportState.NOT_STARTED, not_started=NotStarted.UNREACHABLE, reason=reason)

@@ -15,7 +15,8 @@ path='' sent_at=0 not_after=0 timeout=0 wait=0 state_first='' limit=0
 script='' targets=''
 export -n stdout_at=0 stderr_at=0 # read through their names
 
-segment=65536 head=2 tail=5 targets_limit=65536 day=86400
+segment=65536 head=2 tail=5 short=64 targets_limit=65536 day=86400
+alphabet=ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
 stat_line='^([A-Za-z]) [0-9]+ ([0-9]+) [0-9]+( -?[0-9]+){15} ([0-9]+)'
 root='' dir='' boot='' place='' body='' bell='' wake='' pid='' began='' left='' stands=''
 
@@ -140,13 +141,35 @@ describe() {
   fi
 }
 
+# Set $data to the base64 of a few bytes of a file, or fail: a process costs more than reading them here.
+read_short() {
+  local text='' i a b c
+  (($3 <= short && $2 <= 4096)) || return 1
+  { IFS= read -r -d '' -n "$(($2 + $3))" text <"$1"; } 2>/dev/null
+  ((${#text} == $2 + $3)) || return 1
+  text=${text:$2} data=''
+  for ((i = 0; i < $3; i += 3)); do
+    printf -v a %d "'${text:i:1}"
+    printf -v b %d "'${text:i+1:1}"
+    printf -v c %d "'${text:i+2:1}"
+    a=$(((a & 255) << 16 | (b & 255) << 8 | (c & 255)))
+    data+=${alphabet:a >> 18:1}${alphabet:a >> 12 & 63:1}${alphabet:a >> 6 & 63:1}${alphabet:a & 63:1}
+  done
+  case $(($3 % 3)) in
+    1) data=${data%??}== ;;
+    2) data=${data%?}= ;;
+  esac
+}
+
 # Send what is new of a stream, from $stdout_at or $stderr_at on, segment by segment.
 send() {
   local at="${1}_at" from=0 total=0 still='' cut file data count
   recall "$1.total" total still cut
   while from=${!at} && ((from < total)) && { [ -z "$state_first" ] || ((limit > 0)); }; do
     file=$dir/$1.$((from / segment))
-    if ((from % segment)); then
+    if read_short "$file" "$((from % segment))" "$((total - from))"; then
+      :
+    elif ((from % segment)); then
       data=$(tail -c "+$((from % segment + 1))" "$file" 2>/dev/null | base64 -w0)
     else
       data=$(exec base64 -w0 "$file" 2>/dev/null)
@@ -388,13 +411,9 @@ end_group() {
 
 # Keep a stream: its head and its last segments. What is between is counted and dropped.
 copy() {
-  local total=0 size=0 number=0 spent=() said count
+  local total=0 size=0 number=0 spent=() count=0
   exec {out_write}>&- {err_write}>&- {out_read}<&- {err_read}<&-
-  while said=$(exec dd bs="$((segment - size))" count=1 2>&1 >>"$dir/$1.$number") || [[ $said = *records* ]]; do
-    [[ $said =~ ([0-9]+)\+([0-9]+)\ records\ in ]] || break
-    [ "${BASH_REMATCH[1]}${BASH_REMATCH[2]}" != 00 ] || { shut "$1" "$total"; return; }
-    [[ $said =~ ([0-9]+)\ bytes?[\ ,] ]] && count=${BASH_REMATCH[1]}
-    [[ $said != *rror* ]] || cut=part # a full file system takes some of it, or nothing
+  while if ((count < short)); then take_bytes "$1"; else take_block "$1"; fi; do
     total=$((total + count)) size=$((size + count))
     if ((size >= segment)); then
       size=0 number=$((number + 1))
@@ -405,17 +424,38 @@ copy() {
         ((${#spent[@]} < 64)) || { rm -f "${spent[@]}" && spent=(); }
       fi
     fi
-    record "$1.total" "$total open $cut"
+    record "$1.total" "$total" open "$cut"
+    ((count == short)) && read -r -t 0 && continue # the rest of it is on its way
     ring
   done
-  record "$1.total" "$total" open part
-  exec cat >/dev/null # the folder is gone; a pipe without a reader would end the script
+  record "$1.total" "$total" shut "$cut"
+  ring
 }
 
-# Note the end of a stream.
-shut() {
-  record "$1.total" "$2 shut $cut"
-  ring
+# Wait for a byte and append it with the few that are there already, without a process; set $count.
+take_bytes() {
+  local text='' byte='' zero='' limit=$((segment - size < short ? segment - size : short))
+  while IFS= read -r -d '' -n 1 byte; do
+    [ -n "$byte" ] || zero='\0'
+    text+=$byte
+    if [ -n "$zero" ] || ((${#text} >= limit)) || ! read -r -t 0; then break; fi
+  done
+  [ -n "$text$zero" ] || return 1
+  count=$((${#text} + ${#zero} / 2))
+  printf '%s%b' "$text" "$zero" >>"$dir/$1.$number" || count=0 cut=part
+}
+
+# Wait for a block and append it; set $count. A full file system takes some of it, or nothing.
+take_block() {
+  local said
+  said=$(exec dd bs="$((segment - size))" count=1 2>&1 >>"$dir/$1.$number")
+  if [[ ! $said =~ ([0-9]+)\+([0-9]+)\ records\ in ]]; then
+    record "$1.total" "$total" open part
+    exec cat >/dev/null # the folder is gone; a pipe without a reader would end the script
+  fi
+  [ "${BASH_REMATCH[1]}${BASH_REMATCH[2]}" != 00 ] || return 1
+  [[ $said != *rror* ]] || cut=part
+  [[ $said =~ ([0-9]+)\ bytes?[\ ,] ]] && count=${BASH_REMATCH[1]}
 }
 
 # Become the script, when the door is still open.
