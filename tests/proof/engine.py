@@ -123,7 +123,9 @@ class Engine:
 def _start(
     command: Sequence[str], *, undo: ExitStack, environment: dict[str, str] | None = None
 ) -> "subprocess.Popen[bytes]":
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # The kernel ends it when the test process dies without cleaning up.
+    tied = ["setpriv", "--pdeathsig", "TERM", *command]
+    process = subprocess.Popen(tied, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     undo.callback(process.wait)
     undo.callback(process.terminate)
     return process
