@@ -3,9 +3,9 @@
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import paramiko
@@ -16,6 +16,7 @@ from service.domain.script import NotStarted
 from service.executors.not_sent import NotSent
 from service.executors.ssh.host_keys import HostKeys, Shown, judge_host_key
 from service.executors.ssh.keys import KeyRing
+from service.executors.ssh.watchdog import Watchdog
 
 #: What a broken connection looks like when paramiko is in the middle of something.
 BROKEN = (paramiko.SSHException, EOFError, OSError)
@@ -68,7 +69,13 @@ class Link:
     """A connection that scripts may be sent over, several at once."""
 
     def __init__(
-        self, endpoint: Endpoint, transport: paramiko.Transport, *, patience: Patience, on_close: Callable[[], None]
+        self,
+        endpoint: Endpoint,
+        transport: paramiko.Transport,
+        *,
+        patience: Patience,
+        watchdog: Watchdog,
+        on_close: Callable[[], None],
     ) -> None:
         """Take a transport that is logged in; `on_close` gives up what carries it."""
         self.endpoint = endpoint
@@ -76,6 +83,7 @@ class Link:
         self.transport = transport
         #: The boot in which the connection was made; it cannot outlive it.
         self.boot_id: str | None = None
+        self._watchdog = watchdog
         self._on_close = on_close
         self._asking = threading.Lock()
         self._closed = threading.Lock()
@@ -98,16 +106,9 @@ class Link:
         """Open a session channel; raises one of BROKEN."""
         return self.transport.open_session(timeout=self.patience.channel)
 
-    @contextmanager
-    def cut_after(self, seconds: float) -> Iterator[None]:
+    def cut_after(self, seconds: float) -> AbstractContextManager[None]:
         """Cut the connection when the block takes longer: several waits of paramiko know no timeout."""
-        timer = threading.Timer(seconds, self.transport.close)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+        return self._watchdog.within(seconds, self.transport.close)
 
     def close(self) -> None:
         """Cut the connection; doing it twice does nothing."""
@@ -124,6 +125,7 @@ class Dialler:
     host_keys: HostKeys
     patience: Patience
     now: Callable[[], datetime]
+    watchdog: Watchdog = field(default_factory=Watchdog)
 
     def connect(self, endpoint: Endpoint, carrier: Link | None, *, on_close: Callable[[], None]) -> Link:
         """Return a link that is logged in, through the carrier when there is one; NotSent says what failed."""
@@ -138,7 +140,7 @@ class Dialler:
         except BaseException:
             transport.close()
             raise
-        return Link(endpoint, transport, patience=self.patience, on_close=on_close)
+        return Link(endpoint, transport, patience=self.patience, watchdog=self.watchdog, on_close=on_close)
 
     def offered(self, endpoint: Endpoint, algorithms: tuple[str, ...], *, carrier: Link | None) -> Shown:
         """Return the host key that a server shows when asked in this way; nobody logs in.

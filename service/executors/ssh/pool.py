@@ -30,7 +30,7 @@ class Limits:
     #: Above this, idle ones are closed, the longest unused first. Two hundred idle ones cost 5 % of a core:
     #: each thread of paramiko wakes ten times a second.
     connections: int = 200
-    #: A connection that nobody used for so long is closed.
+    #: A connection that nobody used for so long is closed, a quarter of it late at most.
     idle_seconds: float = 60.0
     #: sshd refuses an eleventh session on one connection (sshd_config(5), MaxSessions 10).
     sessions: int = 8
@@ -48,9 +48,10 @@ class _Key:
 
 @dataclass(eq=False)
 class _Slot:
+    key: _Key
     link: Link
-    users: int
     idle_since: float
+    users: int = 0
 
 
 class LinkPool:
@@ -63,6 +64,7 @@ class LinkPool:
         self._retry = retry
         self._changed = threading.Condition()
         self._slots: dict[_Key, list[_Slot]] = {}
+        self._by_link: dict[Link, _Slot] = {}
         self._coming: dict[_Key, Future[None]] = {}
         self._turnstiles: dict[Endpoint, threading.Semaphore] = {}
         self._sweeper: threading.Thread | None = None
@@ -97,20 +99,21 @@ class LinkPool:
     def give(self, link: Link) -> None:
         """Give a link back; a broken one is closed."""
         with self._changed:
-            slot = self._slot_of(link)
+            slot = self._by_link.get(link)
             if slot is not None:
                 slot.users -= 1
                 slot.idle_since = time.monotonic()
-            dead = self._drop(lambda slot: not slot.link.alive(), _keys(link)) + self._drop_surplus()
-            self._changed.notify_all()
+            dead = [] if slot is None or link.alive() else self._drop([slot])
+            dead += self._drop_surplus()
         _close(dead)
 
     def close(self) -> None:
         """Cut every connection and lend no more."""
         with self._changed:
             self._closed = True
-            links = [slot.link for slots in self._slots.values() for slot in slots]
+            links = list(self._by_link)
             self._slots.clear()
+            self._by_link.clear()
             self._changed.notify_all()
         # Those that ride on others first, so that they can say goodbye.
         _close(sorted(links, key=lambda link: link.endpoint.jump is None))
@@ -118,7 +121,7 @@ class LinkPool:
     def size(self) -> int:
         """Return how many connections stand."""
         with self._changed:
-            return sum(map(len, self._slots.values()))
+            return len(self._by_link)
 
     def _free_slot(self, key: _Key) -> _Slot | None:
         slots = self._slots.get(key, [])
@@ -144,7 +147,8 @@ class LinkPool:
     def _keep(self, key: _Key, link: Link) -> bool:
         with self._changed:
             if not self._closed:
-                self._slots.setdefault(key, []).append(_Slot(link, users=0, idle_since=time.monotonic()))
+                slot = self._by_link[link] = _Slot(key, link, idle_since=time.monotonic())
+                self._slots.setdefault(key, []).append(slot)
                 if self._sweeper is None:
                     self._sweeper = threading.Thread(target=self._sweep, name="ssh-pool-sweeper", daemon=True)
                     self._sweeper.start()
@@ -182,53 +186,42 @@ class LinkPool:
             new = threading.Semaphore(self._limits.handshakes_per_jump)
             return self._turnstiles.setdefault(jump, new)
 
-    def _slot_of(self, link: Link) -> _Slot | None:
-        slots = (slot for key in _keys(link) for slot in self._slots.get(key, []))
-        return next((slot for slot in slots if slot.link is link), None)
-
     def _drop_surplus(self) -> list[Link]:
-        surplus = sum(map(len, self._slots.values())) - self._limits.connections
-        idle = [slot for slots in self._slots.values() for slot in slots if not slot.users]
-        doomed = sorted(idle, key=lambda slot: slot.idle_since)[: max(surplus, 0)]
-        return self._drop(lambda slot: slot in doomed, tuple(self._slots))
+        surplus = len(self._by_link) - self._limits.connections
+        if surplus <= 0:
+            return []
+        return self._drop(sorted(self._idle(), key=lambda slot: slot.idle_since)[:surplus])
 
-    def _drop(self, doomed: Callable[[_Slot], bool], keys: tuple[_Key, ...]) -> list[Link]:
-        dropped: list[Link] = []
-        for key in keys:
-            slots = self._slots.get(key, [])
-            dropped += [slot.link for slot in slots if doomed(slot)]
-            slots[:] = [slot for slot in slots if not doomed(slot)]
-            if not slots:
-                self._slots.pop(key, None)
-        return dropped
+    def _idle(self) -> list[_Slot]:
+        return [slot for slot in self._by_link.values() if not slot.users]
+
+    def _drop(self, doomed: list[_Slot]) -> list[Link]:
+        for slot in doomed:
+            del self._by_link[slot.link]
+            self._slots[slot.key].remove(slot)
+            if not self._slots[slot.key]:
+                del self._slots[slot.key]
+        return [slot.link for slot in doomed]
 
     def _sweep(self) -> None:
         """Close what nobody used for long; ends with the pool, or when nothing is left to watch."""
         while True:
             with self._changed:
-                if self._closed or not self._slots:
+                if self._closed or not self._by_link:
                     self._sweeper = None
                     return
                 old = self._drop_unused(before=time.monotonic() - self._limits.idle_seconds)
                 if not old:
-                    self._changed.wait(self._next_expiry())
+                    self._changed.wait(self._limits.idle_seconds / 4)
             _close(old)
 
     def _drop_unused(self, before: float) -> list[Link]:
-        return self._drop(lambda slot: not slot.users and slot.idle_since <= before, tuple(self._slots))
-
-    def _next_expiry(self) -> float | None:
-        idle = [slot.idle_since for slots in self._slots.values() for slot in slots if not slot.users]
-        return max(0.01, min(idle) + self._limits.idle_seconds - time.monotonic()) if idle else None
+        return self._drop([slot for slot in self._idle() if slot.idle_since <= before])
 
 
 def _key(endpoint: Endpoint, *, carries: bool) -> _Key:
     """Return what a connection is kept under: the endpoint without what it has nothing to do with."""
     return _Key(replace(endpoint, view=View.MACHINE, path=""), carries)
-
-
-def _keys(link: Link) -> tuple[_Key, ...]:
-    return tuple(_key(link.endpoint, carries=carries) for carries in (False, True))
 
 
 def _close(links: Iterable[Link]) -> None:

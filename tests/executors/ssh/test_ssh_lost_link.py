@@ -200,7 +200,7 @@ def test_a_lost_script_can_be_settled_and_stopped_over_a_new_connection(
 
 def test_ten_megabytes_on_both_streams_are_no_dead_lock(sshd: Sshd, ssh: SshExecutor) -> None:
     heard = Heard()
-    script = "for i in 1 2 3 4 5; do head -c 2M /dev/zero; head -c 2M /dev/zero >&2; done"
+    script = "put() { yes 0123456789 | head -c 2M || true; }; for i in 1 2 3 4 5; do put; put >&2; done"
 
     report = ssh.start(order(sshd.endpoint(), script, timeout=timedelta(seconds=60)), heard)
 

@@ -41,7 +41,9 @@ def test_scripts_one_after_the_other_share_a_connection(sshd: Sshd, ssh: SshExec
 
 def test_small_packets_leave_at_once(sshd: Sshd, ssh: SshExecutor) -> None:
     with ssh._pool.lease(sshd.endpoint()) as link:
-        delayed = link.transport.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0
+        sock = link.transport.sock
+        assert isinstance(sock, socket.socket)
+        delayed = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0
 
     assert not delayed
 
