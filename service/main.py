@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +26,9 @@ from service.app.ports import Clock, Executors, Store
 from service.app.service import Service
 from service.app.tokens import create_token, revoke_token
 from service.domain.errors import BrokenRule, ConfigInvalid, Conflict, NotFound, Unavailable
+from service.domain.node import Endpoint, Inventory
 from service.domain.person import Role
+from service.domain.public_key import PublicKey
 from service.engine.local import LocalEngine
 from service.executors.envelope import node_runner
 from service.executors.local import LocalExecutor
@@ -88,7 +91,7 @@ def build_service(settings: Settings, ports: Ports, *, clock: Clock) -> Service:
         files_service(settings, clock=clock),
         store=ports.store,
         executors=ports.executors,
-        service_id=_service_id(settings),
+        service_id=service_id(settings),
     )
 
 
@@ -97,12 +100,22 @@ def files_service(settings: Settings, *, clock: Clock) -> Service:
     return Service(
         store=_absent("database"),
         runbooks=RunbookFolder(settings.runbooks_folder),
-        inventory=FileInventory(settings.config / "inventory.yaml"),
+        inventory=FileInventory(inventory_file(settings)),
         executors=_absent("network"),
         clock=clock,
         envelope_sha256=hashlib.sha256(node_runner()).hexdigest(),
         service_id="",
     )
+
+
+def inventory_file(settings: Settings) -> Path:
+    """Return the file with nodes and controllers."""
+    return settings.config / "inventory.yaml"
+
+
+def read_inventory(settings: Settings) -> Inventory:
+    """Return the nodes and controllers of the file; ConfigInvalid."""
+    return FileInventory(inventory_file(settings)).current()
 
 
 def record_service(store: Store, *, clock: Clock) -> Service:
@@ -114,6 +127,12 @@ def record_service(store: Store, *, clock: Clock) -> Service:
 def build_executors(clock: Clock) -> Executors:
     """Return the executors of every kind, each behind the guard of dry runs."""
     return ExecutorsByKind(local=GuardedExecutor(LocalExecutor()), ssh=GuardedExecutor(SshExecutor(clock.now)))
+
+
+def offered_host_keys(endpoint: Endpoint, clock: Clock) -> tuple[PublicKey, ...]:
+    """Return the host keys that a machine shows to anybody, the best type first; they prove nothing by themselves."""
+    with closing(SshExecutor(clock.now)) as executor:
+        return executor.offered_host_keys(endpoint)
 
 
 def build_engine(base: Service, *, owner: str) -> tuple[Service, LocalEngine]:
@@ -286,7 +305,7 @@ def _url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _service_id(settings: Settings) -> str:
+def service_id(settings: Settings) -> str:
     """Return what names this installation on a node: the host for people, and what tells its database apart."""
     parsed = parse_url(settings.database_url.get_secret_value())
     if is_sqlite(parsed):

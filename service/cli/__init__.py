@@ -12,6 +12,7 @@ from service.domain.errors import UnstickError
 #: Which module adds which commands; the order is that of `unstick --help`.
 COMMANDS: Final = {
     "serving": ("serve", "migrate", "doctor"),
+    "demo": ("demo",),
     "files": ("lint", "schema"),
     "planning": ("plan",),
     "requesting": ("run", "retry", "cancel"),

@@ -63,6 +63,7 @@ def show(
         _header(run)
         _steps(run)
         _gates(run)
+        _would_change(run)
         if output:
             _outputs(service, run)
     for command in next_commands(run):
@@ -123,6 +124,14 @@ def _gates(run: dict[str, Any]) -> None:
     for gate in open_gates(run):
         for target in gate.get("targets", ()):
             say(f"{gate['node']} {gate['step']} would act on: {target}")
+
+
+def _would_change(run: dict[str, Any]) -> None:
+    """Print what the acting steps of a dry run would act on."""
+    for node in run["nodes"]:
+        for step in node["steps"]:
+            for target in step.get("targets", ()) if step.get("outcome") == "would_change" else ():
+                say(f"{node['node']} {step['id']} would act on: {target}")
 
 
 def _outputs(service: Client, run: dict[str, Any]) -> None:

@@ -1,20 +1,40 @@
-"""`unstick nodes`: the inventory."""
+"""`unstick nodes`: list those of a running service; check and add them on the files of this host."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from service.cli.asking import Json, client
-from service.cli.printing import print_json, print_table
+from service import main
+from service.app.check_nodes import NodeCheck, check_nodes
+from service.cli.asking import Json, client, pairs
+from service.cli.printing import print_json, print_table, say, tell
+from service.domain.errors import Conflict, InvalidInput, NotFound
+from service.domain.node import Become, Endpoint, ExecutorKind, Inventory, Login, Node, View
+from service.domain.public_key import parse_public_key
+from service.inventory.edit import append_node, render_node
+from service.settings import load_settings
+
+Scan = Annotated[bool, typer.Option("--scan", help="Ask the machine for its host key, and show its fingerprint.")]
+Write = Annotated[bool, typer.Option("--write", help="Write the node into inventory.yaml.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether the fingerprint is right.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(help="List, check and add nodes.", invoke_without_command=True)
     group.callback()(list_nodes)
+    group.command()(check)
+    group.command()(add)
     app.add_typer(group, name="nodes")
 
 
 def list_nodes(context: typer.Context, *, json: Json = False) -> None:
-    """List the nodes of a running service, who holds them and which run has them; or check and add some."""
+    """List the nodes of a running service, who holds them and which run has them; or check or add some."""
     if context.invoked_subcommand is not None:
         return
     with client() as service:
@@ -34,3 +54,134 @@ def list_nodes(context: typer.Context, *, json: Json = False) -> None:
         for node in nodes
     ]
     print_table(("node", "executor", "address", "pools", "held by", "run"), rows)
+
+
+def check(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NODE]...", show_default=False, help="All when none is named.")
+    ] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Send each node a script that only reads, and say at what it fails. Exits 1 when one is not ready."""
+    settings, clock = load_settings(), main.SystemClock()
+    endpoints = _endpoints(main.read_inventory(settings), names or [])
+    rows: list[NodeCheck] = []
+    with closing(main.build_executors(clock)) as executors:
+        for row in check_nodes(endpoints, executors, clock=clock, service_id=main.service_id(settings)):
+            rows.append(row)
+            if not json:
+                say(f"{row.node}  {'ready' if row.failed is None else f'NOT READY, {row.failed}'}: {row.why}")
+    if json:
+        print_json([_as_json(row) for row in rows])
+    raise typer.Exit(0 if all(row.ready for row in rows) else 1)
+
+
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the node is called.")],
+    *,
+    address: Annotated[str | None, typer.Option(metavar="A", help="Where it is reached; its name by default.")] = None,
+    executor: Annotated[
+        ExecutorKind, typer.Option(metavar="E", help="ssh, or local for this machine itself.")
+    ] = ExecutorKind.SSH,
+    port: Annotated[int, typer.Option(metavar="P", min=1, max=65535, help="The port of its sshd.")] = 22,
+    user: Annotated[str, typer.Option(metavar="U", help="The user who logs in.")] = "root",
+    key_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The private key of that user.")] = None,
+    host_key: Annotated[str | None, typer.Option(metavar="KEY", help="Its host key: 'ssh-ed25519 AAAA...'.")] = None,
+    become: Annotated[Become, typer.Option(metavar="B", help="sudo, where the user is not root.")] = Become.NONE,
+    login: Annotated[
+        Login, typer.Option(metavar="L", help="Which user this is: root, system, lingering.")
+    ] = Login.ROOT,
+    view: Annotated[View, typer.Option(metavar="V", help="machine, or boot for a booted container.")] = View.MACHINE,
+    pool: Annotated[list[str] | None, typer.Option(metavar="P", help="A pool it is in; may be repeated.")] = None,
+    controller: Annotated[str | None, typer.Option(metavar="C", help="The controller of its cluster.")] = None,
+    attribute: Annotated[list[str] | None, typer.Option(metavar="K=V", help="An attribute; may be repeated.")] = None,
+    scan: Scan = False,
+    write: Write = False,
+    yes: Yes = False,
+) -> None:
+    """Print what stands in inventory.yaml for a node, or write it there. Comments in that file stay."""
+    endpoint = Endpoint(
+        name,
+        executor,
+        address or name,
+        port=port,
+        user=user,
+        key_file=str(key_file.absolute()) if key_file is not None else None,
+        host_keys=(parse_public_key(host_key).line,) if host_key is not None else (),
+        become=become,
+        login=login,
+        view=view,
+    )
+    node = Node(name, endpoint, tuple(pool or ()), controller, pairs(attribute, option="--attribute"))
+    _add(node, _Wishes(scan, write, yes))
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    scan: bool
+    write: bool
+    yes: bool
+
+
+def _add(node: Node, wishes: _Wishes) -> None:
+    if wishes.scan:
+        node = replace(node, endpoint=replace(node.endpoint, host_keys=(_scanned(node.endpoint, yes=wishes.yes),)))
+    sys.stdout.write(render_node(node))
+    sys.stdout.flush()
+    if node.endpoint.executor is ExecutorKind.SSH and not node.endpoint.host_keys:
+        tell("It names no host key, so no script is sent there before a known_hosts file does: add --scan.")
+    file = main.inventory_file(load_settings())
+    if wishes.write:
+        append_node(file, node)
+        tell(f"Written to {file}. Next: unstick nodes check {node.name}")
+    else:
+        tell(f"Nothing was written. Put this into {file}, or add --write.")
+
+
+def _scanned(endpoint: Endpoint, *, yes: bool) -> str:
+    """Return the host key that a machine shows, once a person has said that it is the right one."""
+    if endpoint.executor is not ExecutorKind.SSH:
+        raise InvalidInput(
+            f"--scan asks an sshd, and {endpoint.name} is reached by {endpoint.executor}.", "Leave it out."
+        )
+    offered = main.offered_host_keys(endpoint, main.SystemClock())
+    if not offered:
+        raise NotFound(f"{endpoint.name} shows no host key of a known type.", "Give it one: ssh-keygen -A")
+    key = offered[0]
+    tell(f"{endpoint.address}:{endpoint.port} shows the {key.kind} key {key.fingerprint}")
+    tell("Compare it at the node's own console: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub (or the other types)")
+    if yes:
+        return key.line
+    if not sys.stdin.isatty():
+        raise InvalidInput("Nobody is there to be asked whether that is right.", "Compare the fingerprint, then --yes.")
+    sys.stderr.write("Is it the same? Type yes: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() != "yes":
+        raise Conflict(
+            "The fingerprint was not confirmed; nothing was written.", "Find out who answers at that address."
+        )
+    return key.line
+
+
+def _endpoints(inventory: Inventory, names: Sequence[str]) -> list[Endpoint]:
+    """Return the machines of these nodes, or of all nodes and controllers; NotFound."""
+    if not names:
+        controllers = [controller.endpoint for controller in inventory.controllers.values()]
+        return [node.endpoint for node in inventory.nodes.values()] + controllers
+    unknown = [name for name in names if name not in inventory.nodes]
+    if unknown:
+        raise NotFound(f"There is no node {unknown[0]} in the inventory.", "`unstick nodes add` adds one.")
+    return [inventory.nodes[name].endpoint for name in names]
+
+
+def _as_json(row: NodeCheck) -> dict[str, object]:
+    return {
+        "node": row.node,
+        "ready": row.ready,
+        "failed": row.failed,
+        "why": row.why,
+        "passed": list(row.passed),
+        "boot_id": row.boot_id,
+        "clock_ahead_seconds": row.skew.total_seconds() if row.skew is not None else None,
+    }
