@@ -8,7 +8,7 @@ from service.app.decide import check_may_answer
 from service.app.ports import Page, Reader, RunbookSource, RunFilter, RunHead
 from service.app.resolve import find_node_run
 from service.app.service import Service
-from service.domain.errors import Forbidden, InvalidInput
+from service.domain.errors import Forbidden
 from service.domain.person import Person
 from service.domain.plan import PlannedScript
 from service.domain.run import Attempt, Gate, GateState, History, NodeRun, NodeRunState, Run, StepResult, run_state
@@ -154,15 +154,6 @@ def as_of(gate: Gate, now: datetime) -> Gate:
     if gate.state is GateState.OPEN and now >= gate.expires_at:
         return replace(gate, state=GateState.EXPIRED, reason="It expired; nothing was run. Ask again.")
     return gate
-
-
-def position_of(cursor: str | None) -> int:
-    """Return the position that a plan's cursor names; InvalidInput."""
-    if cursor is None:
-        return 0
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 6):
-        raise InvalidInput("The cursor is not one that this list gave.", "Begin again without a cursor.")
-    return int(cursor)
 
 
 def _gate_view(gate: Gate, run: Run, *, person: Person) -> GateView:

@@ -49,6 +49,11 @@ def declared(*statuses: int) -> Responses:
     return {status: {"model": Problem, "description": HTTPStatus(status).phrase} for status in sorted(statuses)}
 
 
+def declared_with_body(*statuses: int) -> Responses:
+    """Return the same for a route that takes a body."""
+    return declared(*statuses, 400, 408, 413, 415)
+
+
 def problem_of(error: UnstickError) -> Problem:
     """Return an error of the service as a problem; what only a developer should read is left out."""
     title = inspect.getdoc(type(error)) or type(error).__name__
@@ -115,7 +120,7 @@ async def _invalid(_request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
     faults = [_fault(one) for one in error.errors()[:_MOST_FAULTS]]
-    detail = "; ".join(f"{fault.where}: {fault.reason}" for fault in faults[:3])
+    detail = "; ".join(f"{fault.where}: {fault.reason.removesuffix('.')}" for fault in faults[:3])
     more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
     return answer(http_problem(422, f"{detail}{more}.", way_out="/docs shows what is expected.", errors=faults))
 
@@ -138,10 +143,10 @@ async def _http(request: Request, error: Exception) -> Response:
 def _methods(request: Request) -> list[str]:
     """Return every method that some route has at this path; Starlette knows only the first route's."""
     path = request.scope["path"]
-    found = {"OPTIONS"}
-    for route in request.app.routes:
-        if isinstance(route, APIRoute) and route.path_regex.match(path):
-            found |= set(route.methods or ())
+    here = [route for route in request.app.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
+    # An address that stands there as it is hides those with a variable in its place.
+    exact = [route for route in here if route.path == path]
+    found = {"OPTIONS"}.union(*(route.methods or () for route in exact or here))
     if "GET" in found:
         found.add("HEAD")
     return sorted(found)

@@ -85,10 +85,16 @@ def test_a_released_node_takes_runs_again(api: Api) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"reason": " "}, {**HOLD, "until": "2001-01-01T00:00:00Z"}, {**HOLD, "until": "2099-01-01T00:00:00"}],
-    ids=["no reason", "blank reason", "past", "no offset"],
+    [
+        {},
+        {"reason": " "},
+        {**HOLD, "until": "2001-01-01T00:00:00Z"},
+        {**HOLD, "until": "2099-01-01T00:00:00"},
+        {**HOLD, "until": 4e9},
+    ],
+    ids=["no reason", "blank reason", "past", "no offset", "a number"],
 )
-def test_a_hold_without_reason_or_sense_is_refused(api: Api, body: dict[str, str]) -> None:
+def test_a_hold_without_reason_or_sense_is_refused(api: Api, body: dict[str, object]) -> None:
     assert problem(api.post("/nodes/gpu-01/hold", body))[:2] == (422, "invalid_input")
 
 

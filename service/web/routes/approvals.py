@@ -9,7 +9,7 @@ from service.app import show_run
 from service.app.decide import Decision, decide
 from service.domain.errors import BrokenRule, UnstickError
 from service.web.auth import Decides, Reads
-from service.web.errors import declared, problem_of
+from service.web.errors import declared, declared_with_body, problem_of
 from service.web.routes.common import API, GateId, Serving, operation_id
 from service.web.schemas.common import Listed
 from service.web.schemas.gate import AllDecided, Approval, Approve, Decided, Decisions, Deny, GateDetail, OneDecision
@@ -31,7 +31,7 @@ def list_approvals(service: Serving, person: Reads, query: Annotated[ApprovalsQu
     return Listed(items=[Approval.seen(view) for view in page.items], next_cursor=page.next_cursor)
 
 
-@router.post("/decide", summary="Answer several gates", responses=declared(413, 415))
+@router.post("/decide", summary="Answer several gates", responses=declared_with_body())
 def decide_many(service: Serving, person: Decides, body: Decisions) -> AllDecided:
     """Answer each gate by itself: one that is refused does not keep the others from being answered."""
     return AllDecided(items=[_decide_one(service, person, one) for one in body.decisions])
@@ -43,14 +43,14 @@ def show_approval(service: Serving, person: Reads, gate_id: GateId) -> Approval:
     return Approval.seen(show_run.show_gate(service, gate_id, person=person))
 
 
-@router.post("/{gate_id}/approve", summary="Approve", responses=declared(404, 409, 413, 415))
+@router.post("/{gate_id}/approve", summary="Approve", responses=declared_with_body(404, 409))
 def approve_gate(service: Serving, person: Decides, gate_id: GateId, body: Approve) -> GateDetail:
     """Agree to exactly what was shown; the digest proves that it is what would run."""
     answered = decide(service, Decision(gate_id, body.digest, approve=True, reason=body.reason), person=person)
     return GateDetail.of(answered)
 
 
-@router.post("/{gate_id}/deny", summary="Deny", responses=declared(404, 409, 413, 415))
+@router.post("/{gate_id}/deny", summary="Deny", responses=declared_with_body(404, 409))
 def deny_gate(service: Serving, person: Decides, gate_id: GateId, body: Deny) -> GateDetail:
     """Refuse what a gate asks for; the run ends on that node, and its undoing steps play."""
     answered = decide(service, Decision(gate_id, body.digest, approve=False, reason=body.reason), person=person)

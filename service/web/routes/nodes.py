@@ -10,7 +10,7 @@ from service.domain.errors import NotFound
 from service.domain.node import Node
 from service.domain.run import HOLDING_STATES, Hold, NodeRun
 from service.web.auth import Holds, Reads
-from service.web.errors import declared
+from service.web.errors import declared, declared_with_body
 from service.web.routes.common import API, NodePath, Serving, operation_id
 from service.web.schemas.common import Listed
 from service.web.schemas.node import HoldAnswer, HoldRequest, NodeDetail, Released, ReleaseRequest
@@ -43,13 +43,13 @@ def show_node(service: Serving, _person: Reads, node: NodePath) -> NodeDetail:
     return _shown(service, [known])[0]
 
 
-@router.post("/{node}/hold", summary="Hold a node", responses=declared(404, 413, 415))
+@router.post("/{node}/hold", summary="Hold a node", responses=declared_with_body(404))
 def hold_one_node(service: Serving, person: Holds, node: NodePath, body: HoldRequest) -> HoldAnswer:
     """Say hands off. Queued and waiting runs end there; one that acts goes on, and the answer names it."""
     return HoldAnswer.of(hold_node(service, node, person=person, reason=body.reason, until=body.until))
 
 
-@router.post("/{node}/release", summary="Release a node", responses=declared(409, 413, 415))
+@router.post("/{node}/release", summary="Release a node", responses=declared_with_body(409))
 def release_one_node(service: Serving, person: Holds, node: NodePath, body: ReleaseRequest | None = None) -> Released:
     """End the hold of a node."""
     release_node(service, node, person=person, reason=body.reason if body is not None else "")

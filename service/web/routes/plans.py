@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from service.app.request_run import prepare
 from service.web.auth import Reads
-from service.web.errors import declared
+from service.web.errors import declared_with_body
 from service.web.routes.common import API, Serving, operation_id
 from service.web.routes.runs import run_request
 from service.web.schemas.plan import PlanPreview
@@ -17,7 +17,7 @@ router = APIRouter(
     generate_unique_id_function=operation_id,
     prefix=f"{API}/plans",
     tags=["plans"],
-    responses=declared(401, 403, 404, 409, 413, 415, 422, 503),
+    responses=declared_with_body(401, 403, 404, 409, 422, 503),
 )
 
 

@@ -12,7 +12,7 @@ from service.app.resolve import resolve
 from service.app.retry_run import retry_run
 from service.domain.run import Run
 from service.web.auth import Cancels, Reads, Requests, Resolves
-from service.web.errors import declared
+from service.web.errors import declared, declared_with_body
 from service.web.routes.common import API, NodePath, RunId, Serving, operation_id
 from service.web.schemas.common import Listed
 from service.web.schemas.plan import PlanDetail
@@ -40,12 +40,11 @@ IdempotencyKey = Annotated[
         alias="Idempotency-Key",
         pattern=r"^[!-~]{1,200}$",
         description="The same key with the same request gives the same run, however often it is sent.",
-        examples=["incident-4711"],
     ),
 ]
 
 
-@router.post("", status_code=202, summary="Request a run", responses=declared(404, 409, 413, 415))
+@router.post("", status_code=202, summary="Request a run", responses=declared_with_body(404, 409))
 def create_run(
     service: Serving, person: Requests, body: RunRequestBody, response: Response, key: IdempotencyKey = None
 ) -> RunDetail:
@@ -73,18 +72,18 @@ def show_one_run(service: Serving, _person: Reads, run_id: RunId) -> RunDetail:
 @router.get("/{run_id}/plan", summary="Show what a run sends", responses=declared(404))
 def show_run_plan(service: Serving, _person: Reads, run_id: RunId, query: Annotated[PlanQuery, Query()]) -> PlanDetail:
     """Show the runbook as it was planned, and every script, byte for byte what the digest covers."""
-    position = show_run.position_of(query.cursor)
+    position = int(query.cursor or 0)
     return PlanDetail.of(show_run.show_plan(service, run_id, position=position, limit=query.limit))
 
 
-@router.post("/{run_id}/cancel", status_code=202, summary="Cancel a run", responses=declared(404, 409, 413, 415))
+@router.post("/{run_id}/cancel", status_code=202, summary="Cancel a run", responses=declared_with_body(404, 409))
 def cancel_one_run(service: Serving, person: Cancels, run_id: RunId, body: Cancel | None = None) -> CancelRequested:
     """Send nothing more, and stop what runs. A remote command may still be running until the run says how it ended."""
     reason = body.reason if body is not None else ""
     return CancelRequested.model_validate(cancel_run(service, run_id, person=person, reason=reason))
 
 
-@router.post("/{run_id}/retry", status_code=202, summary="Request a run again", responses=declared(404, 409, 413, 415))
+@router.post("/{run_id}/retry", status_code=202, summary="Request a run again", responses=declared_with_body(404, 409))
 def retry_one_run(
     service: Serving,
     person: Requests,
@@ -114,7 +113,7 @@ def retry_one_run(
     "/{run_id}/nodes/{node}/resolve",
     status_code=202,
     summary="Resolve a stuck node",
-    responses=declared(404, 409, 413, 415),
+    responses=declared_with_body(404, 409),
 )
 def resolve_node_run(service: Serving, person: Resolves, run_id: RunId, node: NodePath, body: Resolve) -> NodeRunDetail:
     """Say how a node goes on whose outcome is unknown. No gate is passed by it."""

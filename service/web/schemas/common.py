@@ -1,8 +1,9 @@
 """Words that several requests and answers share."""
 
+import re
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 Item = TypeVar("Item")
 
@@ -19,6 +20,16 @@ NodeName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-
 RunbookName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=63)]
 #: Names of steps are like those of runbooks.
 StepId = RunbookName
+
+
+def _is_written(value: object) -> object:
+    if not isinstance(value, str) or not re.match(r"[0-9]{4}-", value):
+        raise ValueError("Write it as 2026-11-29T03:00:00Z.")
+    return value
+
+
+#: Pydantic alone would also take 0.5 for half a second after 1970.
+Moment = Annotated[AwareDatetime, BeforeValidator(_is_written)]
 
 RUN_ID = "0198c3a2-7d4e-7c11-9a65-3f1f6f0b2c10"
 GATE_ID = "0198c3a2-9b02-7f3a-8d27-51d6f2f4f0aa"

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Self
 
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from service.app.hold_node import Held
 from service.domain.node import ExecutorKind, Node
 from service.domain.run import Hold, NodeRun, NodeRunState
-from service.web.schemas.common import Given, MustReason, Reason, Shown
+from service.web.schemas.common import Given, Moment, MustReason, Reason, Shown
 
 
 class HoldDetail(Shown):
@@ -65,7 +65,7 @@ class HoldRequest(Given):
     )
 
     reason: MustReason
-    until: AwareDatetime | None = Field(default=None, description="Null: until it is released.")
+    until: Moment | None = Field(default=None, description="Null: until it is released.")
 
 
 class HoldAnswer(Shown):

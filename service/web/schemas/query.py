@@ -2,12 +2,12 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
 
 from service.domain.run import GateState, NodeRunState
 from service.domain.script import Stream
 from service.web.schemas.audit import TimelineFormat
-from service.web.schemas.common import RUN_ID, Given, Id, NodeName, Text
+from service.web.schemas.common import RUN_ID, Given, Id, Moment, NodeName, Text
 
 
 def _not_blank(text: str | None) -> str | None:
@@ -40,6 +40,9 @@ class RunsQuery(Paged):
 class PlanQuery(Paged):
     """Which nodes of a plan."""
 
+    cursor: Annotated[str, StringConstraints(pattern=r"^[0-9]{0,6}$")] | None = Field(
+        default=None, description="`next_cursor` of the page before."
+    )
     limit: int = Field(default=20, ge=1, le=100, description="Nodes of a page.")
 
 
@@ -63,8 +66,8 @@ class AuditQuery(Paged):
     node: Filter = Field(default=None, examples=["gpu-01"])
     person: Filter = None
     action: Filter = Field(default=None, examples=["gate.approved"])
-    since: AwareDatetime | None = Field(default=None, description=_SINCE)
-    until: AwareDatetime | None = Field(default=None, description=_UNTIL)
+    since: Moment | None = Field(default=None, description=_SINCE)
+    until: Moment | None = Field(default=None, description=_UNTIL)
 
 
 class TimelineQuery(Paged):
@@ -74,8 +77,8 @@ class TimelineQuery(Paged):
 
     run_id: Id | None = Field(default=None, description="Of this run.", examples=[RUN_ID])
     node: NodeName | None = Field(default=None, description="Or of this node.", examples=["gpu-01"])
-    since: AwareDatetime | None = Field(default=None, description=f"{_SINCE} Of a node only.")
-    until: AwareDatetime | None = Field(default=None, description=f"{_UNTIL} Of a node only.")
+    since: Moment | None = Field(default=None, description=f"{_SINCE} Of a node only.")
+    until: Moment | None = Field(default=None, description=f"{_UNTIL} Of a node only.")
     written: TimelineFormat = Field(default=TimelineFormat.JSON, alias="format")
     limit: int = Field(default=500, ge=1, le=1000, description="Rows of a page; JSON of a run only.")
 

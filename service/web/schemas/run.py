@@ -29,6 +29,15 @@ ParamValue = Annotated[Text, StrictStr] | WholeNumber | StrictBool
 class Selector(Given):
     """Nodes by what they are: a pool, attributes, or both."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": ["pool"], "properties": {"pool": {"type": "string"}}},
+                {"required": ["attributes"], "properties": {"attributes": {"minProperties": 1}}},
+            ]
+        }
+    )
+
     pool: Annotated[Text, Field(min_length=1)] | None = None
     attributes: dict[Text, Text] = Field(default_factory=dict, max_length=50)
 
