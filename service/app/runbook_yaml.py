@@ -29,6 +29,18 @@ MAX_BYTES = 256 * 1024
 MAX_NODES = 10_000
 MAX_DEPTH = 16
 
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much a file may hold."""
+
+    size: int = MAX_BYTES
+    nodes: int = MAX_NODES
+    way_out: str = "Move shell into runbooks/lib/."
+
+
+OF_A_RUNBOOK = Bounds()
+
 #: Where a value stands: the keys and positions that lead to it.
 Where = tuple[str | int, ...]
 
@@ -73,10 +85,10 @@ class Document:
         return self.lines.get(where, 1)
 
 
-def decode(data: bytes, file: str) -> str | Finding:
+def decode(data: bytes, file: str, *, bounds: Bounds = OF_A_RUNBOOK) -> str | Finding:
     """Return the bytes as text with nothing changed (byte order mark and CRLF stay), or what is wrong."""
-    if len(data) > MAX_BYTES:
-        return _too_big(len(data), file)
+    if len(data) > bounds.size:
+        return _too_big(len(data), file, bounds=bounds)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in data[:4]:
         return Finding(file, 1, "The file is not UTF-8 but looks like UTF-16.", "Save it as UTF-8.")
     try:
@@ -86,17 +98,17 @@ def decode(data: bytes, file: str) -> str | Finding:
         return Finding(file, line, f"Byte {error.start} is not UTF-8.", "Save the file as UTF-8.")
 
 
-def read_document(text: str, file: str) -> Document | Finding:
+def read_document(text: str, file: str, *, bounds: Bounds = OF_A_RUNBOOK) -> Document | Finding:
     """Return the values of a YAML text, or the first thing that is wrong with it. Raises nothing."""
     size = len(text.encode("utf-8", "surrogatepass"))
-    if size > MAX_BYTES:
-        return _too_big(size, file)
+    if size > bounds.size:
+        return _too_big(size, file, bounds=bounds)
     clean = text.removeprefix("\ufeff").replace("\r\n", "\n")
     unseen = _UNSEEN.search(clean)
     if unseen is not None:
         return _unseen(unseen, clean, file=file)
     try:
-        return _Composer(clean, file).document()
+        return _Composer(clean, file, bounds.nodes).document()
     except _RefusedError as refused:
         return refused.finding
     except yaml.MarkedYAMLError as error:
@@ -120,6 +132,7 @@ class _Composer:
 
     text: str
     file: str
+    most_nodes: int
     lines: dict[Where, int] = field(default_factory=dict)
     texts: dict[Where, Text] = field(default_factory=dict)
     nodes: int = 0
@@ -145,8 +158,8 @@ class _Composer:
 
     def _node(self, event: Event, events: Iterator[Event], *, where: Where) -> object:
         self.nodes += 1
-        if self.nodes > MAX_NODES:
-            self._refuse(event, f"The file has more than {MAX_NODES} values.", "Split it.")
+        if self.nodes > self.most_nodes:
+            self._refuse(event, f"The file has more than {self.most_nodes} values.", "Split it.")
         if len(where) > MAX_DEPTH:
             self._refuse(event, f"Values are nested more than {MAX_DEPTH} deep.", "Nest less.")
         self.lines.setdefault(where, _line(event))
@@ -241,8 +254,8 @@ def _name(character: str) -> str:
     return known.get(character, f"the invisible character U+{ord(character):04X}")
 
 
-def _too_big(size: int, file: str) -> Finding:
-    return Finding(file, 1, f"The file has {size} bytes; {MAX_BYTES} are accepted.", "Move shell into runbooks/lib/.")
+def _too_big(size: int, file: str, *, bounds: Bounds) -> Finding:
+    return Finding(file, 1, f"The file has {size} bytes; {bounds.size} are accepted.", bounds.way_out)
 
 
 def _unseen(match: re.Match[str], text: str, *, file: str) -> Finding:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from service.app.finding import Finding
-from service.app.runbook_yaml import Document, read_document
+from service.app.runbook_yaml import Bounds, Document, read_document
 from service.domain.errors import ConfigInvalid
 from service.domain.node import Controller, Endpoint, ExecutorKind, Inventory, Node
 from service.inventory.node_sets import NAME, expand, is_set
@@ -22,13 +22,18 @@ from service.inventory.schema import (
     ReachWords,
 )
 
+#: Some ten thousand nodes, each with a host key.
+OF_AN_INVENTORY = Bounds(
+    4 * 1024 * 1024, 200_000, "Write nodes that differ by a number as a set, such as `gpu[01-32]`."
+)
+
 
 def build_inventory(text: str, file: str, *, folder: Path) -> Inventory:
     """Return what the text says; ConfigInvalid with every fault.
 
     Relative names of files are meant from `folder`, where the inventory lies.
     """
-    document = read_document(text, file)
+    document = read_document(text, file, bounds=OF_AN_INVENTORY)
     if isinstance(document, Finding):
         raise _invalid([document])
     try:

@@ -8,7 +8,7 @@ from service.app.finding import Finding
 from service.app.runbook_yaml import decode
 from service.domain.errors import ConfigInvalid
 from service.domain.node import Inventory
-from service.inventory.build import build_inventory
+from service.inventory.build import OF_AN_INVENTORY, build_inventory
 
 _Stamp = tuple[int, int, int]
 
@@ -61,7 +61,7 @@ class FileInventory:
 
 def load_inventory(path: Path) -> Inventory:
     """Read a file; ConfigInvalid names every fault with its line, OSError when it cannot be read."""
-    text = decode(path.read_bytes(), str(path))
+    text = decode(path.read_bytes(), str(path), bounds=OF_AN_INVENTORY)
     if isinstance(text, Finding):
         raise ConfigInvalid(text.what, text.way_out)
     return build_inventory(text, str(path), folder=path.parent)

@@ -111,7 +111,7 @@ def test_a_jump_may_be_another_node_which_may_jump_itself() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("nodes: {a: {executor: ssh,\n   veiw: boot}}", ":2: `veiw` is no word of an inventory here. Did you mean `view"),
+        ("nodes: {a: {executor: ssh,\n veiw: boot}}", ":2: `veiw` is no word of an inventory here. Did you mean `v"),
         ("nodes: {}\nnode: {}", ":2: `node` is no word of an inventory here. Did you mean `nodes`?"),
         ("nodes:\n  a: {}", ":2: `executor` is missing. Add it, as in `executor: ssh`."),
         ("nodes:\n  a: {executor: docker}", ":2: `executor`: "),
@@ -166,6 +166,13 @@ def test_every_fault_is_told_at_once() -> None:
     refused = refusal("nodes:\n  a: {executor: ssh, prot: 1}\n  b: {executor: ssh, usr: x}")
 
     assert [line.split(" ")[0] for line in refused.splitlines()] == ["inventory.yaml:2:", "inventory.yaml:3:"]
+
+
+def test_three_thousand_nodes_with_a_host_key_each_are_read() -> None:
+    lines = [f"  gpu-{number}: {{executor: ssh, address: 10.0.{number // 250}.{number % 250}, host_key: '{KEY}'}}"
+             for number in range(3000)]  # fmt: skip
+
+    assert len(build("nodes:\n" + "\n".join(lines)).nodes) == 3000
 
 
 def write(path: Path, text: str) -> None:

@@ -48,6 +48,8 @@ while :; do wait -n || sleep 0.2; done
 
 def make_key(path: Path, kind: str = "ed25519", *options: str) -> Path:
     """Make a key pair and return the private file."""
+    if kind == "rsa" and "-b" not in options:
+        options = ("-b", "2048", *options)
     subprocess.run(
         ["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", "test", *options, "-f", str(path)], check=True, timeout=60
     )
