@@ -45,9 +45,14 @@ def fault_of(error: SQLAlchemyError) -> Fault:
     return Fault.REFUSED if isinstance(error, IntegrityError | DataError) else Fault.OTHER
 
 
-def unavailable(error: SQLAlchemyError) -> Unavailable:
-    """Return the refusal that a caller gets when nothing of his was written."""
+def unavailable(error: SQLAlchemyError, *, committing: bool = False) -> Unavailable:
+    """Return the refusal that a caller gets when nothing of his was written, or nobody knows."""
     detail = _words(error)
+    if committing and fault_of(error) is Fault.GONE:
+        return Unavailable(
+            f"The database was lost during the commit ({detail}).",
+            "It may or may not have been recorded; look before you ask again.",
+        )
     match fault_of(error):
         case Fault.CONTENTION:
             return Unavailable(

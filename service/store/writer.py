@@ -122,7 +122,7 @@ class Writer:
             try:
                 self._play(batch, deadline=deadline)
             except _CommitFailedError as lost:
-                _refuse(batch, cast(SQLAlchemyError, lost.__cause__))
+                _refuse(batch, cast(SQLAlchemyError, lost.__cause__), committing=True)
                 return
             except SQLAlchemyError as error:
                 fault = fault_of(error)
@@ -197,9 +197,9 @@ class _Caught:
         return error is not None
 
 
-def _refuse(batch: Sequence[_Pending[Any]], error: SQLAlchemyError) -> None:
+def _refuse(batch: Sequence[_Pending[Any]], error: SQLAlchemyError, *, committing: bool = False) -> None:
     for pending in batch:
-        pending.refuse(_because(unavailable(error), error))
+        pending.refuse(_because(unavailable(error, committing=committing), error))
 
 
 def _because(refused: UnstickError, cause: SQLAlchemyError) -> UnstickError:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from lab.postgres import Postgres
 from service.app.ports import Transaction
@@ -95,18 +95,18 @@ def test_kill_9_loses_nothing_that_was_acknowledged(store: SqlStore, url: str) -
 def test_processes_that_write_together_keep_one_chain(store: SqlStore, url: str) -> None:
     add(store, run(), node_run("r1", "a"), node_run("r1", "b"))
 
-    with writing(url, "a", "b", count=150) as processes:
+    with writing(url, "a", "b", count=60) as processes:
         for process in processes:
             process.begin()
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda number: append(store, fact(number, about=f"mine/{number}")), range(150)))
+            list(pool.map(lambda number: append(store, fact(number, about=f"mine/{number}")), range(60)))
         for process in processes:
-            process.until(150)
+            process.until(60)
         assert [process.finish(kill=False) for process in processes] == [0, 0]
 
     found = recorded(store)
     expected = [about for process in processes for about in process.durable]
-    assert sorted(found) == sorted([*expected, *(f"mine/{number}" for number in range(150))])
+    assert sorted(found) == sorted([*expected, *(f"mine/{number}" for number in range(60))])
     assert first_fault(store.audit_events()) is None
 
 
@@ -269,6 +269,18 @@ def test_a_commit_that_is_lost_is_unavailable_for_all(store: SqlStore, url: str)
     assert isinstance(together.outcomes["a"], Unavailable)
     assert isinstance(together.outcomes["b"], Unavailable)
     assert [one.fact.body["n"] for one in store.audit_events()] == [1]
+
+
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
+def test_a_server_lost_during_the_commit_leaves_a_doubt_that_is_told(store: SqlStore, url: str) -> None:
+    append(store, fact(1))
+    event.listen(store._database.writer, "commit", lambda _: end_sessions(url), once=True)
+
+    with pytest.raises(Unavailable, match="may or may not have been recorded"):
+        append(store, fact(2))
+    append(store, fact(3))
+
+    assert first_fault(store.audit_events()) is None
 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)

@@ -43,7 +43,7 @@ SEEDS = (
 )
 
 
-@pytest.fixture(scope="module", params=[20_000, pytest.param(200_000, marks=pytest.mark.proof)])
+@pytest.fixture(scope="module", params=[5_000, pytest.param(200_000, marks=pytest.mark.proof)])
 def grown(request: pytest.FixtureRequest, migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Give a store with a long history, and how many runs that is."""
     path = tmp_path_factory.mktemp("grown") / "unstick.db"
