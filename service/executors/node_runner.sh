@@ -11,7 +11,7 @@
 # beforehand, so that a full file system loses output and never an exit code.
 
 verb='' attempt='' run='' step='' service='' expected_boot='' first_boot='' resend='' acting='' view=''
-path='' sent_at=0 not_after=0 timeout=0 wait=0 state_first='' limit=0
+path='' sent_at=0 not_after=0 timeout=0 wait=0
 script='' targets=''
 export -n stdout_at=0 stderr_at=0 # read through their names
 
@@ -104,7 +104,7 @@ word() { [ -z "$2" ] || body+=",\"$1\":\"$2\""; }
 number() { [ -z "$2" ] || body+=",\"$1\":$2"; }
 frame() { printf 'unstick %s {"frame":"%s"%s}\n' "$attempt" "$1" "$2"; }
 
-# Send the state frame with what $body holds, and end; over an ordered transport output has gone before.
+# Send the state frame with what $body holds, and end; output has gone before.
 answer() {
   look_at_clock
   body="$place,\"clock\":$now$body"
@@ -112,10 +112,6 @@ answer() {
   word state "$1"
   word reason "${2:-}"
   frame state "$body"
-  if [ -n "$state_first" ] && [ -n "$dir" ]; then
-    send stdout
-    send stderr
-  fi
   [ ! -p "$dir/bell.$$" ] || rm -f "$dir/bell.$$"
   exit 0
 }
@@ -165,7 +161,7 @@ read_short() {
 send() {
   local at="${1}_at" from=0 total=0 still='' cut file data count
   recall "$1.total" total still cut
-  while from=${!at} && ((from < total)) && { [ -z "$state_first" ] || ((limit > 0)); }; do
+  while from=${!at} && ((from < total)); do
     file=$dir/$1.$((from / segment))
     if read_short "$file" "$((from % segment))" "$((total - from))"; then
       :
@@ -174,7 +170,6 @@ send() {
     else
       data=$(exec base64 -w0 "$file" 2>/dev/null)
     fi
-    [ -z "$state_first" ] || data=${data:0:limit / 4 * 4} limit=$((limit - ${#data}))
     if [ -z "$data" ]; then
       skip "$1" "$at" "$total" || return 0
       continue
@@ -248,6 +243,7 @@ find_root() {
   else
     root=/var/tmp/unstick-$EUID
     make_folder "$root"
+    [ -d "$root/$boot" ] || rm -rf "$root"/*-*-*-*-* # of an earlier boot nobody can ask for more
     root=$root/$boot
   fi
   make_folder "$root"
@@ -342,8 +338,7 @@ drained() {
   for stream in stdout stderr; do
     recall "$stream.total" total still _
     at=${stream}_at
-    [ "$still" = shut ] || return 1
-    [ -n "$state_first" ] || [ "${!at}" -ge "${total:-0}" ] || return 1
+    [ "$still" = shut ] && [ "${!at}" -ge "${total:-0}" ] || return 1
   done
 }
 
@@ -352,7 +347,8 @@ follow() {
   local until=$((SECONDS + wait)) pause late=0 doubts=0
   while :; do
     stand
-    [ -n "$state_first" ] || { send stdout && send stderr; }
+    send stdout
+    send stderr
     case $stands in
       running | preparing) ((SECONDS < until)) || break ;;
       unknown) ((doubts++ < 10)) || break ;; # its exit code may be on its way

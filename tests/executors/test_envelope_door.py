@@ -12,7 +12,7 @@ import pytest
 
 from lab.process import wait_until
 from service.domain.node import Become, Endpoint, View
-from service.domain.script import NotStarted, Report, ReportState
+from service.domain.script import NotStarted, Report, ReportState, ScriptOrder
 from service.executors.local import LocalExecutor
 from tests.executors.envelope_place import HERE, OTHER_BOOT, Heard, Place, acting, order, ref
 
@@ -131,12 +131,12 @@ def test_a_clock_that_is_behind_starts_nothing_that_acts(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
-    [acting("true", sent_at=hours(0.01)), acting("true", sent_at=hours(-1)), order("true", sent_at=hours(1))],
+    ("make", "behind"),
+    [(acting, 0.01), (acting, -1), (order, 1)],
     ids=["a little behind", "delivered late", "only looks"],
 )
-def test_other_clocks_do_not_matter(place: Place, given: object) -> None:
-    report = place.start(given)  # type: ignore[arg-type]
+def test_other_clocks_do_not_matter(place: Place, make: Callable[..., ScriptOrder], behind: float) -> None:
+    report = place.start(make("true", sent_at=hours(behind)))
 
     assert (report.state, report.exit_code) == (ReportState.FINISHED, 0)
 
@@ -290,6 +290,15 @@ class TestWithoutRoot:
         assert (report.exit_code, modes) == (3, [0o700] * 3)
         assert report.facts is not None
         assert report.facts.uid == 65534
+
+    def test_folders_of_an_earlier_boot_are_removed(self, place: Place) -> None:
+        old = self.root_folder(place) / OTHER_BOOT / "attempt"
+        old.mkdir(parents=True)
+        place.mounts.run(["sh", "-c", "chmod 700 /var/tmp/unstick-65534; chown -R 65534 /var/tmp/unstick-65534"])
+
+        report = place.start(order("exit 3"))
+
+        assert (report.exit_code, old.parent.exists()) == (3, False)
 
     @pytest.mark.parametrize("what", ["foreign", "link", "open"])
     def test_a_folder_that_somebody_laid_out_is_refused(self, place: Place, what: str) -> None:
