@@ -23,12 +23,16 @@ rootfs() {
 trust='cp /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/ca-certificates.crt"
 printf "[global]\ncert = /etc/ssl/certs/ca-certificates.crt\ndisable-pip-version-check = true\n" >"$1/etc/pip.conf"'
 rootfs python ca-certificates,python3,python3-venv,python-is-python3,libstdc++6 "$trust"
-rootfs postgres postgresql-15,postgresql-client-15 \
-    "cp '$here/postgres_entrypoint.sh' \"\$1/usr/local/bin/docker-entrypoint.sh\""
+rootfs postgres postgresql-15,postgresql-client-15 true
 
 "${podman[@]}" image exists docker.io/library/python:3.11-slim ||
     "${podman[@]}" import --quiet --change 'CMD ["python"]' "$cache/python.tar" docker.io/library/python:3.11-slim
-"${podman[@]}" image exists docker.io/library/postgres:15 ||
-    "${podman[@]}" import --quiet --change 'ENTRYPOINT ["docker-entrypoint.sh"]' --change 'CMD ["postgres"]' \
-        --change 'ENV PATH=/usr/lib/postgresql/15/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
-        "$cache/postgres.tar" docker.io/library/postgres:15
+"${podman[@]}" image exists localhost/postgresql-15 ||
+    "${podman[@]}" import --quiet "$cache/postgres.tar" localhost/postgresql-15
+"${podman[@]}" build --quiet --isolation=chroot --format=docker --tag docker.io/library/postgres:15 --file - "$here" <<'END'
+FROM localhost/postgresql-15
+COPY postgres_entrypoint.sh /usr/local/bin/docker-entrypoint.sh
+ENV PATH=/usr/lib/postgresql/15/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+ENTRYPOINT ["docker-entrypoint.sh"]
+CMD ["postgres"]
+END

@@ -74,15 +74,17 @@ class Engine:
         serve = [*self._enter, *self._podman, "system", "service", "--time=0", f"unix://{self._socket}"]
         _start(serve, undo=undo, environment=self._environment)
         _until(self._socket.exists, "the engine's socket")
-        undo.callback(self._remove_containers)
+        self._remove_leftovers()
+        undo.callback(self._remove_leftovers)
         health = threading.Thread(target=self._ask_health)
         health.start()
         undo.callback(health.join)
         undo.callback(self._ended.set)
 
-    def _remove_containers(self) -> None:
-        with suppress(subprocess.CalledProcessError):
-            self.podman("rm", "--all", "--force", "--volumes", "--time=1")
+    def _remove_leftovers(self) -> None:
+        # A volume that stays has the password of an earlier run in it.
+        self.podman("rm", "--all", "--force", "--volumes", "--time=1")
+        self.podman("volume", "rm", "--all", "--force")
 
     def inside(self, command: Sequence[str], *, folder: Path = ROOT) -> str:
         """Run a command in the engine's namespaces and return what it printed; an exit code but 0 is an error."""

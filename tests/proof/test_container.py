@@ -52,12 +52,15 @@ def test_the_compose_file_starts_a_service_that_is_ready(
 ) -> None:
     record_property("proof", "docker-compose starts database, migration and service; a token reads the runbooks")
 
-    engine.inside(["docker-compose", "up", "--detach", "--no-build"], folder=project)
     try:
+        engine.inside(["docker-compose", "up", "--detach", "--no-build"], folder=project)
         _wait_until_ready(engine)
         create = ["exec", "-T", "unstick", "unstick", "token", "create", "--name", "viewer", "--role", "viewer"]
         token = engine.inside(["docker-compose", *create], folder=project).strip()
         listed = json.loads(engine.fetch("http://127.0.0.1:8000/api/v1/runbooks", token=token))
+    except subprocess.CalledProcessError as error:
+        error.add_note(engine.inside(["docker-compose", "logs", "--no-color", "--tail=40"], folder=project))
+        raise
     finally:
         engine.inside(["docker-compose", "down", "--volumes"], folder=project)
 
