@@ -41,10 +41,10 @@ def test_the_image_runs_as_nobody_in_particular(engine: Engine, record_property:
     record_property("proof", "the image builds from the lock and runs without root")
 
     image = json.loads(engine.podman("image", "inspect", "unstick"))[0]["Config"]
-    version = engine.podman("run", "--rm", "--network=none", "--entrypoint=id", "unstick", "--user")
+    user = engine.podman("run", "--rm", "--network=none", "--entrypoint=id", "unstick", "--user")
 
     assert (image["User"], image["Entrypoint"], image["Cmd"]) == ("10001:10001", ["unstick"], ["serve"])
-    assert version.strip() == "10001"
+    assert user.strip() == "10001"
 
 
 def test_the_compose_file_starts_a_service_that_is_ready(
