@@ -76,7 +76,9 @@ def main(arguments: list[str]) -> int:
             return code
         told = "make proof" + (f' ONLY="{" ".join(arguments)}"' if arguments else "")
         now = f"{datetime.now(UTC):%Y-%m-%d}"
-        new = parse_report(report.read_text(encoding="utf-8"), date=now, kernel=platform.release().partition("-")[0], command=told)
+        new = parse_report(
+            report.read_text(encoding="utf-8"), date=now, kernel=platform.release().partition("-")[0], command=told
+        )
     old = parse_page(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {}
     rows = sorted((old | new).values(), key=lambda row: row.name)
     PAGE.write_text(HEAD + "".join(row.line() + "\n" for row in rows), encoding="utf-8")
