@@ -356,7 +356,7 @@ follow() {
       *) break ;;
     esac
     case $stands in
-      running | preparing) pause=$((until - SECONDS < 15 ? until - SECONDS : 15)) ;;
+      running | preparing) pause=$((until - SECONDS < 5 ? until - SECONDS : 5)) ;;
       *) pause=0.1 ;;
     esac
     # A frame now and then, so that a wait without a client ends at the broken pipe.
@@ -407,9 +407,9 @@ end_group() {
 
 # Keep a stream: its head and its last segments. What is between is counted and dropped.
 copy() {
-  local total=0 size=0 number=0 spent=() count=0
+  local total=0 size=0 number=0 spent=() count=0 much=''
   exec {out_write}>&- {err_write}>&- {out_read}<&- {err_read}<&-
-  while if ((count < short)); then take_bytes "$1"; else take_block "$1"; fi; do
+  while if [ -z "$much" ]; then take_bytes "$1"; else take_block "$1"; fi; do
     total=$((total + count)) size=$((size + count))
     if ((size >= segment)); then
       size=0 number=$((number + 1))
@@ -421,7 +421,7 @@ copy() {
       fi
     fi
     record "$1.total" "$total" open "$cut"
-    ((count == short)) && read -r -t 0 && continue # the rest of it is on its way
+    ((count <= short)) && [ -n "$much" ] && read -r -t 0 && continue # the rest of it is on its way
     ring
   done
   record "$1.total" "$total" shut "$cut"
@@ -438,7 +438,8 @@ take_bytes() {
   done
   [ -n "$text$zero" ] || return 1
   count=$((${#text} + ${#zero} / 2))
-  printf '%s%b' "$text" "$zero" >>"$dir/$1.$number" || count=0 cut=part
+  ((${#text} < limit)) || much=yes
+  printf '%s%b' "$text" "$zero" >>"$dir/$1.$number" || count=0 cut=part much=yes
 }
 
 # Wait for a block and append it; set $count. A full file system takes some of it, or nothing.
@@ -450,8 +451,9 @@ take_block() {
     exec cat >/dev/null # the folder is gone; a pipe without a reader would end the script
   fi
   [ "${BASH_REMATCH[1]}${BASH_REMATCH[2]}" != 00 ] || return 1
-  [[ $said != *rror* ]] || cut=part
   [[ $said =~ ([0-9]+)\ bytes?[\ ,] ]] && count=${BASH_REMATCH[1]}
+  ((count >= short)) || much=''
+  [[ $said != *rror* ]] || cut=part much=yes
 }
 
 # Become the script, when the door is still open.

@@ -64,6 +64,19 @@ def test_output_that_never_ends_is_ended_by_the_deadline(place: Place) -> None:
     assert kept_bytes(place, given.attempt_id) <= 1 << 20
 
 
+def test_output_that_never_ends_is_seen_while_it_comes(place: Place) -> None:
+    given = order("yes | nl")
+    heard = Heard()
+    thread = threading.Thread(target=lambda: place.start(given, heard))
+
+    thread.start()
+    heard.wait_for(b"\n 10000\ty\n")
+    stopped = place.stop(ref(given))
+    thread.join()
+
+    assert stopped.ended_by_us
+
+
 def test_a_child_that_keeps_the_streams_holds_nobody(place: Place) -> None:
     heard = Heard()
 
