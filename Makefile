@@ -14,10 +14,10 @@ export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev check test proof bench lock structure wheel clean
+.PHONY: help setup demo demo-down dev check test proof bench lock structure wheel clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv from the lock (hashes checked) and put unstick into it
 
@@ -31,8 +31,11 @@ $(READY): requirements-dev.lock pyproject.toml setup.py
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: setup ## watch the service cure a really stuck FUSE connection (YES=1 asks nothing, KEEP=1 leaves it up)
-	$(BIN)/unstick demo
+demo: setup ## watch the service cure a really stuck FUSE mount (YES=1 asks nothing, KEEP=1 leaves it up, TIER=2 needs no node)
+	@$(BIN)/unstick demo
+
+demo-down: setup ## end what KEEP=1 has left
+	@$(BIN)/python -m lab.demo down
 
 dev: setup ## serve on loopback with a one-time token
 	$(BIN)/unstick serve --dev

@@ -121,6 +121,16 @@ def undo_mine() -> list[str]:
     return undo_where(lambda record: record.owner == me)
 
 
+def keep_mine() -> list[str]:
+    """Let what the calling process has not closed outlive it, until `down`; return the names."""
+    me = Process.me()
+    mine = [record for record in all_records() if record.owner == me]
+    for record in mine:
+        record.owner = None
+        record.save()
+    return [record.name for record in mine]
+
+
 def undo_where(chosen: Callable[[Record], bool]) -> list[str]:
     """Undo the chosen records one by one; an ExceptionGroup tells at the end what would not go."""
     undone = []

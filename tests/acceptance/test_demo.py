@@ -1,4 +1,4 @@
-"""`unstick demo`, as a newcomer types it: each way to show the service, and what is left when it fails or is stopped."""
+"""`unstick demo`, as a newcomer types it: each way to show it, and what is left when it fails or is stopped."""
 
 import os
 import re
@@ -15,6 +15,7 @@ import pytest
 from lab.needs import need_fuse
 
 UNSTICK = str(Path(sys.executable).with_name("unstick"))
+CHECKOUT = Path(__file__).parents[2]
 WHOLE = re.compile(r"^ +The chain is whole: \d+ events, head [0-9a-f]{64}$", re.MULTILINE)
 #: It only stops a hang.
 PATIENCE = 600
@@ -22,16 +23,23 @@ PATIENCE = 600
 
 @pytest.fixture
 def surroundings(tmp_path: Path) -> dict[str, str]:
-    """Give the environment of a demo whose leftovers lie in a folder of their own."""
+    """Give the environment of a demo whose leftovers lie in a folder of their own, with settings that are not its."""
     kept = {name: value for name, value in os.environ.items() if name not in ("YES", "KEEP", "TIER")}
+    kept |= {"UNSTICK_DATABASE_URL": f"sqlite:///{tmp_path}/theirs.db", "UNSTICK_TOKEN": "theirs"}
     return kept | {"UNSTICK_LAB_RUN": str(tmp_path / "lab")}
 
 
 def demo(surroundings: Mapping[str, str], **settings: str) -> "subprocess.CompletedProcess[str]":
     """Run the demo to its end."""
+    return command(UNSTICK, "demo", env={**surroundings, **settings})
+
+
+def command(*words: str, env: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run a program to its end, both of its streams in one."""
     return subprocess.run(
-        [UNSTICK, "demo"],
-        env={**surroundings, **settings},
+        words,
+        cwd=CHECKOUT,
+        env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -122,22 +130,16 @@ def test_without_a_node_a_private_namespace_is_cured(surroundings: dict[str, str
     assert nothing_is_left(surroundings)
 
 
-def test_without_root_and_fuse_this_machine_is_read(surroundings: dict[str, str]) -> None:
+def test_without_root_and_fuse_this_machine_is_read_and_no_other_database(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
     done = demo(surroundings, TIER="3")
 
     assert done.returncode == 0, done.stdout
     assert "verdict: none, for nothing was to be cured" in done.stdout
     assert WHOLE.search(done.stdout)
-    assert nothing_is_left(surroundings)
-
-
-def test_another_installation_s_settings_are_not_used(surroundings: dict[str, str], tmp_path: Path) -> None:
-    others = {"UNSTICK_DATABASE_URL": f"sqlite:///{tmp_path}/theirs.db", "UNSTICK_TOKEN": "theirs"}
-
-    done = demo(surroundings, TIER="3", **others)
-
-    assert done.returncode == 0, done.stdout
     assert not (tmp_path / "theirs.db").exists()
+    assert nothing_is_left(surroundings)
 
 
 def test_an_unknown_tier_is_refused(surroundings: dict[str, str]) -> None:
@@ -186,14 +188,12 @@ def test_a_step_that_fails_is_named_with_the_service_s_last_words(surroundings: 
 def test_what_is_kept_can_be_used_and_is_ended_by_one_command(surroundings: dict[str, str]) -> None:
     done = demo(surroundings, TIER="3", KEEP="1")
     exported = dict(re.findall(r"(UNSTICK_(?:URL|TOKEN))=(\S+)", done.stdout))
-    asked = subprocess.run([UNSTICK, "runs"], env={**surroundings, **exported}, capture_output=True, text=True)
-    ended = subprocess.run(
-        [sys.executable, "-m", "lab.demo", "down"], env=surroundings, capture_output=True, text=True, check=False
-    )
-    asked_again = subprocess.run([UNSTICK, "runs"], env={**surroundings, **exported}, capture_output=True, text=True)
+    asked = command(UNSTICK, "runs", env={**surroundings, **exported})
+    ended = command(sys.executable, "-m", "lab.demo", "down", env=surroundings)
+    asked_again = command(UNSTICK, "runs", env={**surroundings, **exported})
 
     assert done.returncode == 0, done.stdout
-    assert "node-facts" in asked.stdout, asked.stderr
+    assert "node-facts" in asked.stdout, asked.stdout
     assert (ended.returncode, ended.stdout) == (0, "Everything is taken down.\n")
     assert asked_again.returncode == 2
     assert records(surroundings) == []
