@@ -27,7 +27,7 @@ from service.domain.action import (
 )
 from service.domain.audit import Fact
 from service.domain.next_action import judge
-from service.domain.run import History, NodeRun, NodeRunState
+from service.domain.run import History, NodeRun, NodeRunState, Verdict
 
 
 def drive(service: Service, node_run: NodeRun, *, keep_on: Callable[[], bool] = lambda: True) -> None:
@@ -48,7 +48,7 @@ def _one_step(driven: Driven, claimed: NodeRun) -> bool:
     service = driven.service
     history = service.store.read(lambda reader: reader.history(claimed.id))
     judgement = judge(driven.runbook, driven.run, history=history, now=service.clock.now())
-    mine = replace(history.node_run, results=judgement.results, owner=claimed.owner, epoch=claimed.epoch)
+    mine = replace(history.node_run, verdict=None, results=judgement.results, owner=claimed.owner, epoch=claimed.epoch)
     history = replace(history, node_run=mine)
     action = judgement.action
     match action:
@@ -76,7 +76,8 @@ def _wait(driven: Driven, history: History, *, wait: WaitUntil | WaitForDecision
     """Write down what the node run waits for and give it back; True when a person was faster."""
     at = wait.at if isinstance(wait, WaitUntil) else wait.until
     before = history.node_run
-    node_run = replace(before, state=wait.state, reason=wait.reason, wake_at=at)
+    verdict = Verdict.UNKNOWN if wait.state is NodeRunState.STUCK else None
+    node_run = replace(before, state=wait.state, verdict=verdict, reason=wait.reason, wake_at=at)
 
     def record(transaction: Transaction) -> bool:
         if _decisions(transaction.history(node_run.id)) != _decisions(history):

@@ -1,5 +1,6 @@
 """The incident, cured by the shipped runbook through the loop, in a private mount namespace of this kernel."""
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,13 +8,18 @@ from pathlib import Path
 import pytest
 
 from lab.private import PrivateMounts
-from lab.stuck import BusyMount, MountOptions, StuckConnection
+from lab.process import wait_until
+from lab.stuck import BusyMount, FuseMount, MountOptions, StuckConnection
 from service.domain.run import NodeRun, NodeRunState, Run, StepOutcome, Verdict
+from service.domain.script import Stream
 from service.executors.local import LocalExecutor
 from tests.support.world import RealClock, World, local_nodes
 
 pytest_plugins = ["lab.fixtures"]
-HOLD = {"hold_seconds": 3}
+#: A type of our own: what other tests have mounted at the same time is not looked at.
+OWN = f"fuse.lab{os.getpid()}"
+OPTIONS = MountOptions(direct=True, fstype=OWN)
+HOLD = {"hold_seconds": 3, "fstype": OWN}
 
 
 @pytest.fixture
@@ -46,7 +52,7 @@ def outcomes(node_run: NodeRun) -> dict[str, StepOutcome | None]:
 def test_a_dead_server_s_connection_is_aborted_and_the_node_is_proven_cured(
     world: World, private_mounts: PrivateMounts
 ) -> None:
-    with BusyMount(private_mounts) as busy, StuckConnection(private_mounts) as stuck:
+    with BusyMount(private_mounts, MountOptions(fstype=OWN)) as busy, StuckConnection(private_mounts, OPTIONS) as stuck:
         read_before = busy.bytes_read()
         run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD)
 
@@ -68,7 +74,7 @@ def test_a_dead_server_s_connection_is_aborted_and_the_node_is_proven_cured(
 
 def test_a_denied_type_is_never_touched(world: World, private_mounts: PrivateMounts) -> None:
     with StuckConnection(private_mounts, MountOptions(direct=True, fstype="fuse.lxcfs")) as denied:
-        run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD)
+        run = world.request("abort-stuck-fuse", "gpu-01", params={"hold_seconds": 3})
 
         node_run = play_to_end(world, run)
 
@@ -78,7 +84,7 @@ def test_a_denied_type_is_never_touched(world: World, private_mounts: PrivateMou
 
 
 def test_targets_that_vanish_while_the_gate_is_open_give_cleared(world: World, private_mounts: PrivateMounts) -> None:
-    with StuckConnection(private_mounts) as stuck:
+    with StuckConnection(private_mounts, OPTIONS) as stuck:
         run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD)
         world.settle()
         assert [gate.step for gate in world.open_gates()] == ["abort-dead"]
@@ -90,8 +96,28 @@ def test_targets_that_vanish_while_the_gate_is_open_give_cleared(world: World, p
         assert outcomes(node_run)["abort-dead"] is StepOutcome.SKIPPED
 
 
+def test_run_looks_again_and_leaves_what_is_no_longer_stuck(world: World, private_mounts: PrivateMounts) -> None:
+    with FuseMount(private_mounts, OPTIONS) as stuck:
+        stuck.kill_server()
+        reader = stuck.read("other", command=("stat", "{file}"))
+        wait_until(lambda: stuck.waiting() > 0, "a request waits for its answer")
+        run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD)
+        world.settle()
+        assert [gate.step for gate in world.open_gates()] == ["abort-dead"]
+        private_mounts.kill(reader)
+        wait_until(lambda: stuck.waiting() == 0, "the reader's request is withdrawn")
+
+        node_run = play_to_end(world, run)
+
+        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CLEARED)
+        assert stuck.exists()
+        acted = next(one for one in world.history(node_run).attempts if one.acting)
+        said = world.service.store.read(lambda reader: reader.output(acted.id, Stream.STDOUT)).decode()
+        assert "aborted" not in said
+
+
 def test_a_dry_run_names_the_targets_and_touches_nothing(world: World, private_mounts: PrivateMounts) -> None:
-    with StuckConnection(private_mounts) as stuck:
+    with StuckConnection(private_mounts, OPTIONS) as stuck:
         run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD, dry_run=True)
 
         node_run = play_to_end(world, run)
@@ -104,7 +130,7 @@ def test_a_dry_run_names_the_targets_and_touches_nothing(world: World, private_m
 
 
 def test_a_healthy_node_is_well_without_a_gate(world: World) -> None:
-    run = world.request("abort-stuck-fuse", "gpu-01")
+    run = world.request("abort-stuck-fuse", "gpu-01", params={"fstype": OWN})
 
     node_run = play_to_end(world, run)
 

@@ -59,7 +59,8 @@ def test_a_stuck_node_run_is_not_ended_by_a_cancel(make: Make) -> None:
     world.settle()
 
     assert cancelled.stuck == ("gpu-01",)
-    assert world.node_runs(run)[0].state is NodeRunState.STUCK
+    node_run = world.node_runs(run)[0]
+    assert (node_run.state, node_run.verdict) == (NodeRunState.STUCK, Verdict.UNKNOWN)
 
 
 def test_a_hold_ends_what_waits_and_names_what_is_stuck(make: Make) -> None:
