@@ -14,9 +14,27 @@ from service.domain.run import Gate, GateState, History
 
 def open_gate(driven: Driven, history: History, *, opening: OpenGate) -> None:
     """Write down a gate: open, or waived by the rule that fired."""
-    service = driven.service
+    gate = _new_gate(driven, history, opening=opening)
+    body = {
+        "gate": gate.id,
+        "kind": gate.kind,
+        "digest": gate.digest,
+        "boot_id": gate.boot_id,
+        "targets": list(gate.targets),
+        "rule": driven.run.trigger.name if opening.waived else None,
+    }
+
+    def record(transaction: Transaction) -> None:
+        transaction.add_gate(gate)
+        transaction.save_node_run(history.node_run)
+        transaction.append(_gate_fact(f"gate.{_word(gate.state)}", gate, body=body))
+
+    driven.service.store.write(record)
+
+
+def _new_gate(driven: Driven, history: History, *, opening: OpenGate) -> Gate:
     node_run = history.node_run
-    now = service.clock.now()
+    now = driven.service.clock.now()
     digest = gate_digest(
         plan_digest=driven.run.digest,
         node=node_run.node,
@@ -24,8 +42,8 @@ def open_gate(driven: Driven, history: History, *, opening: OpenGate) -> None:
         boot_id=opening.boot_id,
         targets=opening.targets,
     )
-    gate = Gate(
-        id=service.clock.new_id(),
+    return Gate(
+        id=driven.service.clock.new_id(),
         run_id=driven.run.id,
         node_run_id=node_run.id,
         node=node_run.node,
@@ -40,21 +58,6 @@ def open_gate(driven: Driven, history: History, *, opening: OpenGate) -> None:
         expires_at=now + driven.runbook.limits.approval_expires,
         check_attempt_id=opening.check_attempt_id,
     )
-    body = {
-        "gate": gate.id,
-        "kind": gate.kind,
-        "digest": digest,
-        "boot_id": gate.boot_id,
-        "targets": list(gate.targets),
-        "rule": driven.run.trigger.name if opening.waived else None,
-    }
-
-    def record(transaction: Transaction) -> None:
-        transaction.add_gate(gate)
-        transaction.save_node_run(node_run)
-        transaction.append(_gate_fact(f"gate.{_word(gate.state)}", gate, body=body))
-
-    service.store.write(record)
 
 
 def _word(state: GateState) -> str:
