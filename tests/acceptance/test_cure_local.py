@@ -74,7 +74,7 @@ def test_a_dead_server_s_connection_is_aborted_and_the_node_is_proven_cured(
 
 def test_a_denied_type_is_never_touched(world: World, private_mounts: PrivateMounts) -> None:
     with StuckConnection(private_mounts, MountOptions(direct=True, fstype="fuse.lxcfs")) as denied:
-        run = world.request("abort-stuck-fuse", "gpu-01", params={"hold_seconds": 3})
+        run = world.request("abort-stuck-fuse", "gpu-01", params={"hold_seconds": 3, "fstype": "fuse.lxcfs"})
 
         node_run = play_to_end(world, run)
 

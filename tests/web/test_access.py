@@ -103,7 +103,9 @@ def test_a_plain_route_is_refused_outside_what_is_open(route: Route | Mount) -> 
         refuse_undeclared([route])
 
 
-@pytest.mark.parametrize(("method", "path", "body", "allowed"), ROUTES, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(
+    ("method", "path", "body", "allowed"), ROUTES, ids=[f"{method} {path}" for method, path, _body, _allowed in ROUTES]
+)
 def test_each_role_is_let_in_where_it_belongs_and_nowhere_else(
     api: Api, method: str, path: str, body: object, allowed: set[Role]
 ) -> None:
