@@ -159,15 +159,17 @@ def _tell_requested(_action: str, body: Mapping[str, Any]) -> str:
 
 
 def _tell_attempt(action: str, body: Mapping[str, Any]) -> str:
+    # Targets are named where they were found and where they are acted on; each line that has them is long.
     script = str(body.get("script", "script")).capitalize()
     state = action.partition(".")[2]
     if state == "intended":
-        targets = body.get("targets") or []
+        targets = body.get("targets") or [] if script == "Run" else []
         return f"{script} is sent{_on_targets(targets)}."
     if state == "finished":
         signal = body.get("signal")
         end = f"ended by signal {signal}" if signal is not None else f"exit {body.get('exit_code')}"
-        return _with_reason(f"{script}: {end}{_on_targets(body.get('targets') or [])}", body)
+        targets = body.get("targets") or [] if script == "Check" else []
+        return _with_reason(f"{script}: {end}{_on_targets(targets)}", body)
     return _with_reason(f"{script}: {state.replace('_', ' ')}", body)
 
 
@@ -175,7 +177,8 @@ def _tell_gate(action: str, body: Mapping[str, Any]) -> str:
     state = action.partition(".")[2]
     about = f"Gate {state}"
     if state == "opened":
-        about += f" ({str(body.get('kind', '')).replace('_', ' ')}){_on_targets(body.get('targets') or [])}"
+        count = len(body.get("targets") or [])
+        about += f" ({str(body.get('kind', '')).replace('_', ' ')}) on {count} target{'' if count == 1 else 's'}"
     return _with_reason(about, body)
 
 
