@@ -128,8 +128,10 @@ def _envelope(attempt_id: str, settings: dict[str, str]) -> bytes:
 
 @cache
 def node_runner() -> bytes:
-    """Return the envelope's text, which every transport sends and every plan digest covers."""
-    return files("service.executors").joinpath("node_runner.sh").read_bytes()
+    """Return the envelope as every transport sends it and every plan digest covers it: comments left out."""
+    text = files("service.executors").joinpath("node_runner.sh").read_bytes()
+    lines = (line.strip() for line in text.splitlines())
+    return b"".join(line + b"\n" for line in lines if line and not line.startswith(b"#"))
 
 
 def _offsets(holder: ScriptOrder | AttemptRef) -> dict[str, str]:

@@ -405,11 +405,12 @@ end_group() {
 
 # ---- the script's own processes
 
-# Keep a stream: its head and its last segments. What is between is counted and dropped.
+# Keep a stream: its head and its last segments. What is between is counted and dropped. The
+# function named is called between two looks; it sets $patience (seconds).
 copy() {
   local total=0 size=0 number=0 spent=() count=0 much=''
-  exec {out_write}>&- {err_write}>&- {out_read}<&- {err_read}<&-
-  while if [ -z "$much" ]; then take_bytes "$1"; else take_block "$1"; fi; do
+  while "$2" && if [ -n "$much" ] && read -r -t 0; then take_block "$1"; else take_bytes "$1"; fi; do
+    ((count)) || continue
     total=$((total + count)) size=$((size + count))
     if ((size >= segment)); then
       size=0 number=$((number + 1))
@@ -428,21 +429,24 @@ copy() {
   ring
 }
 
-# Wait for a byte and append it with the few that are there already, without a process; set $count.
+# Wait for a byte and append it with the few that are there already, without a process. Sets
+# $count, 0 when the time was up; fails at the end of the stream.
 take_bytes() {
   local text='' byte='' zero='' limit=$((segment - size < short ? segment - size : short))
-  while IFS= read -r -d '' -n 1 byte; do
+  count=0 much=''
+  IFS= read -r -d '' -n 1 -t "$patience" byte || { (($? > 128)); return; }
+  while true; do
     [ -n "$byte" ] || zero='\0'
     text+=$byte
-    if [ -n "$zero" ] || ((${#text} >= limit)) || ! read -r -t 0; then break; fi
+    [ -z "$zero" ] && ((${#text} < limit)) && read -r -t 0 && IFS= read -r -d '' -n 1 byte && continue
+    break
   done
-  [ -n "$text$zero" ] || return 1
   count=$((${#text} + ${#zero} / 2))
-  ((${#text} < limit)) || much=yes
+  [ -z "$zero" ] && ((${#text} < limit)) || much=yes
   printf '%s%b' "$text" "$zero" >>"$dir/$1.$number" || count=0 cut=part much=yes
 }
 
-# Wait for a block and append it; set $count. A full file system takes some of it, or nothing.
+# Append the block that is there; set $count. A full file system takes some of it, or nothing.
 take_block() {
   local said
   said=$(exec dd bs="$((segment - size))" count=1 2>&1 >>"$dir/$1.$number")
@@ -452,8 +456,7 @@ take_block() {
   fi
   [ "${BASH_REMATCH[1]}${BASH_REMATCH[2]}" != 00 ] || return 1
   [[ $said =~ ([0-9]+)\ bytes?[\ ,] ]] && count=${BASH_REMATCH[1]}
-  ((count >= short)) || much=''
-  [[ $said != *rror* ]] || cut=part much=yes
+  [[ $said != *rror* ]] || cut=part
 }
 
 # Become the script, when the door is still open.
@@ -479,17 +482,45 @@ become_script() {
   exec "$BASH" "$dir/script"
 }
 
-# Start the script and write down how it ended. Only this process waits for it, and nobody for this one.
-reap() {
-  local child code how=''
-  trap '{ jobs -l 1<>"$dir/how" && read -r how <"$dir/how"; } 2>/dev/null' CHLD
+# Start the script, keep its standard output and write down how it ended, whatever becomes of the
+# connection. Only this process waits for the script, and nobody for this one.
+keep() {
+  local whole out_read out_write err_read err_write cut=whole how='' child='' patience
+  exec </dev/null >/dev/null 2>&1
+  open_pipe
+  exec {bell}<>"/dev/fd/$whole" {whole}<&-
+  open_pipe
+  exec {out_read}<"/dev/fd/$whole" {out_write}>"/dev/fd/$whole" {whole}<&-
+  open_pipe
+  exec {err_read}<"/dev/fd/$whole" {err_write}>"/dev/fd/$whole" {whole}<&-
+  trap '{ jobs -l %1 1<>"$dir/how" && read -r how <"$dir/how"; } 2>/dev/null' CHLD
   set -m
   become_script &
   child=$!
   set +m
-  exec {out_write}>&- {err_write}>&- {out_read}<&- {err_read}<&-
+  exec {out_write}>&- {err_write}>&-
+  watch <&"$err_read" {out_read}<&- {err_read}<&- &
+  copy stdout look_for_end <&"$out_read" {out_read}<&- {err_read}<&-
+  [ -z "$child" ] || note_end
+  : >"$dir/script"
+  sweep
+}
+
+# See whether the script has ended while a child of it keeps the stream open.
+look_for_end() {
+  patience=3600
+  [ -n "$child" ] || return 0
+  patience=0.2
+  kill -0 "$child" || note_end
+}
+
+# Wait for the script and write down how it ended.
+note_end() {
+  local code
   while wait "$child"; code=$?; kill -0 "$child"; do :; done
+  ((code != 128 + 17)) || { wait "$child"; code=$?; } # that was the end of another process
   trap - CHLD
+  child=''
   if [ -e "$dir/void" ] || [ ! -e "$dir/door" ]; then
     close_door
   else
@@ -505,30 +536,27 @@ reap() {
   printf . >&"$bell"
 }
 
-# Watch the script until its deadline, whatever becomes of the connection.
-supervise() {
-  local whole out_read out_write err_read err_write cut=whole doubts=0
-  exec </dev/null >/dev/null 2>&1
-  open_pipe
-  exec {bell}<>"/dev/fd/$whole" {whole}<&-
-  open_pipe
-  exec {out_read}<"/dev/fd/$whole" {out_write}>"/dev/fd/$whole" {whole}<&-
-  open_pipe
-  exec {err_read}<"/dev/fd/$whole" {err_write}>"/dev/fd/$whole" {whole}<&-
-  reap &
-  copy stdout <&"$out_read" &
-  copy stderr <&"$err_read" &
-  exec {out_write}>&- {err_write}>&- {out_read}<&- {err_read}<&-
-  if ! read -r -n 1 -t "$timeout" -u "$bell"; then
-    end_group deadline
-  fi
-  while stand && [ "$stands" != void ] && ! has_ended && ((doubts++ < 2)); do
-    [ "$stands" = unknown ] || doubts=0
-    read -r -n 1 -t 60 -u "$bell"
+# Keep the standard error, and end the script at its deadline.
+watch() {
+  local deadline up
+  trap - CHLD
+  read -r up _ </proc/uptime
+  deadline=$((${up%.*} + timeout + 1))
+  copy stderr look_at_deadline
+  until has_ended || [ -e "$dir/void" ] || [ -e "$dir/ended" ]; do
+    look_at_deadline
+    read -r -n 1 -t "$patience" -u "$bell"
   done
-  ring
-  : >"$dir/script"
-  sweep
+}
+
+# End the script when its time is up. No clock that somebody sets is asked.
+look_at_deadline() {
+  local up
+  read -r up _ </proc/uptime
+  patience=$((deadline - ${up%.*}))
+  ((patience <= 0)) || return 0
+  patience=3600
+  has_ended || [ -e "$dir/ended" ] || end_group deadline
 }
 
 # Once an hour, remove what ended a day ago. Of an acting script the record stays until the next
@@ -629,7 +657,7 @@ start() {
     { printf '%s' "$script" >"$dir/script" && printf '%s' "$targets" >"$dir/targets"; } || fill_up
   } 2>/dev/null
   set -m
-  supervise &
+  keep &
   set +m
   follow
 }

@@ -252,6 +252,12 @@ def test_many_lines_one_by_one_all_arrive(place: Place) -> None:
     assert (report.truncated, heard.text()) == (False, expected)
 
 
+def test_a_megabyte_of_zero_bytes_is_no_trouble(place: Place) -> None:
+    report = place.start(order("head -c 1048576 /dev/zero; exit 3"))
+
+    assert (report.exit_code, report.stdout_bytes) == (3, 1 << 20)
+
+
 def test_a_hundred_kilobytes_arrive_whole(place: Place) -> None:
     heard = Heard()
 
