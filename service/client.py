@@ -26,6 +26,7 @@ _ERRORS: Final[Mapping[int, type[UnstickError]]] = {
     kind.status: kind for kind in (InvalidInput, Unauthenticated, Forbidden, NotFound, Conflict, Unavailable)
 }
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_HOW_TO_GET_ONE: Final = "On the service's host: unstick token create --name YOU --role operator"
 #: Pauses before a request whose answer was lost is sent again, under the same idempotency key.
 _PAUSES: Final = (0.5, 1.0, 2.0, 4.0)
 
@@ -123,7 +124,7 @@ def connect(url: str, token: str | None) -> Client:
     if not token:
         raise Unauthenticated(
             "UNSTICK_TOKEN is not set, so the service would not know who asks.",
-            "On the service's host: unstick token create --name YOU --role operator",
+            _HOW_TO_GET_ONE,
         )
     return Client(url, token)
 
@@ -146,6 +147,8 @@ def _refusal(response: httpx.Response) -> UnstickError:
     for fault in problem.get("errors") or ():
         reason += f" {fault.get('where')}: {fault.get('reason')}."
     way_out = str(problem.get("way_out") or "")
+    if response.status_code == Unauthenticated.status:
+        reason, way_out = "The token in UNSTICK_TOKEN is not valid.", _HOW_TO_GET_ONE
     kind = _ERRORS.get(response.status_code)
     if kind is not None:
         return kind(reason, way_out)

@@ -36,7 +36,7 @@ def configure(stream: TextIO | None = None, *, level: int = logging.INFO) -> Non
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    for chatty in ("uvicorn.access", "httpx", "httpcore", "paramiko", "alembic"):
+    for chatty in ("uvicorn.access", "uvicorn.error", "httpx", "httpcore", "paramiko", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     structlog.configure(
         processors=[

@@ -46,11 +46,14 @@ def approve(
             gates = [gate for gate in gates if len(gates) == 1 or gate["digest"] == digest]
             if not gates:
                 raise Conflict("No open gate of this run has that digest.", f"Look again: unstick show {run['id']}")
+        if json and digest is None and not yes:
+            raise InvalidInput("With --json nobody is asked.", "Give --digest with what was seen, or --yes.")
         answers = []
         for gate in gates:
             if not json:
                 _show_gate(service, run, gate)
-            if digest is None and not yes and not _agreed():
+            # A gate that is no longer open is not asked about: the service says why.
+            if digest is None and not yes and gate["state"] == "open" and not _agreed():
                 say("Not approved.")
                 raise typer.Exit(1)
             answers.append(_answer(service, gate, verb="approve", digest=digest or gate["digest"], reason=reason))

@@ -39,4 +39,4 @@ def pairs(given: list[str] | None, *, option: str) -> dict[str, str]:
 
 def open_gates(run: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the gates of a run that wait for an answer."""
-    return [gate for gate in run.get("gates", ()) if gate.get("state", "open") == "open"]
+    return [gate for gate in run["gates"] if gate["state"] == "open"]

@@ -38,10 +38,18 @@ def runs(
         print_json(page)
         return
     rows = [
-        (run["id"], run["runbook"], run["state"], run["dry_run"], run["requested_by"], run.get("created_at"))
+        (
+            run["id"],
+            run["runbook"],
+            [*run["first_nodes"], "..."] if run["more_nodes"] else run["first_nodes"],
+            run["state"],
+            run["dry_run"],
+            run["requested_by"],
+            run["created_at"],
+        )
         for run in page["items"]
     ]
-    print_table(("run", "runbook", "state", "dry run", "requested by", "requested at"), rows)
+    print_table(("run", "runbook", "nodes", "state", "dry run", "requested by", "requested at"), rows)
     if page.get("next_cursor"):
         filters = {"state": state, "node": node, "runbook": runbook, "requested-by": requested_by}
         words = [f"--{name} {value}" for name, value in filters.items() if value is not None]

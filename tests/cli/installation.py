@@ -1,6 +1,7 @@
 """A whole installation in one folder, driven by the real program."""
 
 import os
+import pty
 import shlex
 import signal
 import subprocess
@@ -183,6 +184,25 @@ class Someone:
     def __call__(self, *arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
         """Run `unstick` as this person."""
         return self.place(*arguments, env={"UNSTICK_URL": self.url, "UNSTICK_TOKEN": self.token}, answer=answer)
+
+    def on_terminal(self, *arguments: str, answer: str = "", no_color: bool = False) -> tuple[int, str]:
+        """Run `unstick` as this person on a terminal, and return its exit code and what was to be seen."""
+        ours, theirs = pty.openpty()
+        environment = {**self.place.environment, "UNSTICK_URL": self.url, "UNSTICK_TOKEN": self.token}
+        environment |= {"TERM": "xterm-256color", "COLUMNS": "200"} | ({"NO_COLOR": "1"} if no_color else {})
+        with subprocess.Popen(
+            [UNSTICK, *arguments], cwd=self.place.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        ) as process:
+            os.close(theirs)
+            os.write(ours, answer.encode())
+            seen = b""
+            # Linux answers EIO when the last program has left the terminal.
+            with suppress(OSError):
+                while part := os.read(ours, 65536):
+                    seen += part
+            code = process.wait(PATIENCE)
+        os.close(ours)
+        return code, seen.decode().replace("\r\n", "\n")
 
     def run(self, run_id: str) -> dict[str, Any]:
         """Return a run, asked without the program."""

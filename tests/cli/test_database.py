@@ -48,7 +48,7 @@ def test_a_revoked_token_is_refused_at_once(service: Serving) -> None:
 
     after = someone("runs")
     assert (before.returncode, revoked.returncode, after.returncode) == (0, 0, 2)
-    assert "token is not valid" in after.stderr
+    assert "UNSTICK_TOKEN is not valid" in after.stderr
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,20 @@ def test_nobody_is_asked_where_nobody_sits(ann: Someone, bob: Someone, node: str
     assert ann.run(run_id)["gates"][0]["state"] == "open"
 
 
+@pytest.mark.parametrize(
+    ("answer", "code", "state"), [("yes\n", 0, "approved"), ("no\n", 1, "open"), ("\n", 1, "open")]
+)
+def test_on_a_terminal_a_person_is_asked_and_only_yes_approves(
+    ann: Someone, bob: Someone, node: str, answer: str, code: int, state: str
+) -> None:
+    run_id = ann.request("second", node)
+
+    ended, seen = bob.on_terminal("approve", run_id, answer=answer)
+
+    assert (ended, ann.run(run_id)["gates"][0]["state"]) == (code, state)
+    assert f"thing-of-{node}" in seen.partition("Approve? Type yes:")[0]
+
+
 def test_another_digest_than_the_gates_is_refused(ann: Someone, bob: Someone, node: str) -> None:
     run_id = ann.request("second", node)
 

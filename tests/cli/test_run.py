@@ -179,6 +179,18 @@ def test_runs_are_listed_page_by_page_with_the_command_for_the_next(ann: Someone
     assert len(set(ids)) == 3
 
 
+def test_a_terminal_gets_a_table_with_colours_unless_no_color_is_set(ann: Someone, node: str) -> None:
+    run_id = ann.request("free", node)
+
+    _, coloured = ann.on_terminal("runs", "--node", node)
+    _, plain = ann.on_terminal("runs", "--node", node, no_color=True)
+
+    assert "\x1b[32m" in coloured
+    assert "\x1b[3" not in plain
+    assert run_id in coloured
+    assert run_id in plain
+
+
 def test_show_output_prints_what_the_scripts_said_with_control_characters_escaped(ann: Someone, node: str) -> None:
     run_id = ann.request("free", node)
 

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from lab.postgres import Postgres
 from service.client import connect
 from service.domain.errors import Unauthenticated
 from service.domain.person import Role
 from tests.cli.installation import PATIENCE, Installation, Serving, Someone, eventually
 
+VERA = ("--name", "vera", "--role", "viewer")
 WORDS = ("--wait=end", "--json")
+pytest_plugins = ["lab.fixtures"]
 
 
 @pytest.fixture
@@ -29,6 +32,22 @@ def test_a_second_service_on_the_same_database_is_refused(service: Serving) -> N
     assert done.returncode == 2
     assert f"unstick serve (pid {service.process.pid})" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_postgresql_is_refused_with_the_command_until_it_is_migrated(
+    place: Installation, postgres_server: Postgres
+) -> None:
+    place.environment["UNSTICK_DATABASE_URL"] = postgres_server.create()
+
+    refused = place("serve")
+    migrated = place("migrate")
+    with place.serving() as serving, connect(serving.url, place("token", "create", *VERA).stdout.strip()) as client:
+        listed = client.get("/runs")
+
+    assert refused.returncode == 2
+    assert "unstick migrate" in refused.stderr
+    assert migrated.returncode == 0
+    assert listed == {"items": [], "next_cursor": None}
 
 
 def test_sigterm_ends_the_service_while_a_script_runs_and_the_next_start_takes_it_over(
