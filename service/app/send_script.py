@@ -18,6 +18,17 @@ from service.domain.script import AttemptRef, NotStarted, Report, ReportState, S
 NOT_AFTER = timedelta(minutes=10)
 #: How long one `settle` waits for the end of a script.
 SETTLE_WAIT = timedelta(seconds=20)
+#: What a node answers after it has looked for the attempt; every other refusal tells of one order alone.
+_LOOKED_FOR = frozenset(
+    {
+        NotStarted.OTHER_BOOT,
+        NotStarted.TOO_LATE,
+        NotStarted.HELD,
+        NotStarted.VOID,
+        NotStarted.NO_SPACE,
+        NotStarted.CLOCK,
+    }
+)
 
 
 def dispatch_script(driven: Driven, history: History, *, dispatch: Dispatch) -> None:
@@ -56,10 +67,20 @@ def _start(driven: Driven, node_run: NodeRun, *, attempt: Attempt, resend: bool)
         order = _order(driven, node_run, attempt=attempt, resend=resend)
         executor = driven.service.executors.of(order.endpoint)
     except Conflict as error:
-        refusal = Report(ReportState.NOT_STARTED, NotStarted.REFUSED, str(error))
+        refusal = _proven(Report(ReportState.NOT_STARTED, NotStarted.REFUSED, str(error)), resend=resend)
         _record(driven, node_run, attempt=attempt, ask_node=lambda sink: refusal)
         return
-    _record(driven, node_run, attempt=attempt, ask_node=lambda sink: executor.start(order, sink))
+    _record(
+        driven, node_run, attempt=attempt, ask_node=lambda sink: _proven(executor.start(order, sink), resend=resend)
+    )
+
+
+def _proven(report: Report, *, resend: bool) -> Report:
+    """Return what a report proves of the attempt: an order that did not arrive tells nothing of an earlier one."""
+    if not resend or report.state is not ReportState.NOT_STARTED or report.not_started in _LOOKED_FOR:
+        return report
+    reason = f"It was sent before and may have run; this time it did not arrive. {report.reason}"
+    return replace(report, state=ReportState.LOST, not_started=None, reason=reason)
 
 
 def _order(driven: Driven, node_run: NodeRun, *, attempt: Attempt, resend: bool) -> ScriptOrder:

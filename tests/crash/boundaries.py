@@ -65,7 +65,7 @@ class CountedExecutor:
 
     def start(self, order: ScriptOrder, on_output: OnOutput) -> Report:
         """Start, between two boundaries."""
-        return self._between("start", lambda: self._executor.start(order, on_output))
+        return self._between(f"start of {order.step} {order.kind}", lambda: self._executor.start(order, on_output))
 
     def settle(self, attempt: AttemptRef, on_output: OnOutput) -> Report:
         """Settle, between two boundaries."""

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 
@@ -27,6 +27,24 @@ RUNBOOKS = Path(__file__).parent / "runbooks"
 CHANGING = ("attempt", "gate", "digest", "boot_id", "output_sha256", "token", "retry_of", "file_sha256", "revision")
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 PATIENCE_SECONDS = 120.0
+#: What is asked for, beside the node.
+SIX_STEPS = {"runbook": "six-steps", "reason": "crash matrix"}
+#: What the scripts of that runbook write down, each once.
+EXECUTIONS = [
+    "evidence run",
+    "cordon check",
+    "cordon run",
+    "cordon verify",
+    "repair check",
+    "repair run",
+    "repair verify",
+    "reboot check",
+    "reboot run",
+    "reboot verify",
+    "well verify",
+    "uncordon run",
+    "uncordon verify",
+]
 
 
 def in_child(work: Callable[[], Any]) -> Any:
@@ -108,6 +126,9 @@ class Play:
     prefix: tuple[str, ...] | None
     node: str
     crash_at: int | None = None
+    #: Asked all the time; when it first says so, the service is killed.
+    kill_when: Callable[[], bool] | None = None
+    request: Mapping[str, Any] = field(default_factory=lambda: SIX_STEPS)
     restarts: int = 0
     served: Served = field(init=False)
 
@@ -128,7 +149,7 @@ class Play:
         return in_child(lambda: _audit(self.settings))  # type: ignore[no-any-return]
 
     def _play(self) -> dict[str, Any]:
-        body = {"runbook": "six-steps", "nodes": [self.node], "reason": "crash matrix"}
+        body = {**self.request, "nodes": [self.node]}
         run_id = self._call("POST", "/runs", json=body, headers={"Idempotency-Key": "one"})["id"]
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
@@ -140,7 +161,13 @@ class Play:
                     answer = {"digest": gate["digest"], "reason": "agreed"}
                     self._call("POST", f"/approvals/{gate['id']}/approve", json=answer, may_conflict=True)
             time.sleep(0.05)
+            self._kill_if_wanted()
         raise AssertionError(f"the run does not end: {json.dumps(run, indent=1)}")
+
+    def _kill_if_wanted(self) -> None:
+        if self.kill_when is not None and self.kill_when():
+            self.kill_when = None
+            os.kill(self.served.pid, signal.SIGKILL)
 
     def _call(
         self, method: str, path: str, *, json: Any = None, headers: Mapping[str, str] | None = None,
@@ -167,14 +194,55 @@ class Play:
         assert self.served.start(), (self.folder / "boundaries-again.serve").read_text()
 
 
-def settings_for(folder: Path, *, config: Path, url: str | None = None) -> Settings:
+def settings_for(folder: Path, *, config: Path, url: str | None = None, runbooks: Path = RUNBOOKS) -> Settings:
     """Return the settings of a service in a folder of its own."""
     return Settings(
         database_url=url or f"sqlite:///{folder}/unstick.db",  # type: ignore[arg-type]
         config=config,
-        runbooks=RUNBOOKS,
+        runbooks=runbooks,
         port=0,
     )
+
+
+class Machine(Protocol):
+    """What the runs are played on."""
+
+    def executions(self) -> list[str]:
+        """Give what the scripts have written, in order."""
+
+
+@dataclass
+class Undisturbed:
+    """What a run leaves when nothing happens to the service."""
+
+    boundaries: list[str]
+    audit: list[Any]
+    run: dict[str, Any]
+
+
+def bare(run: dict[str, Any]) -> list[Any]:
+    """Return how the run and its steps ended."""
+    return [
+        run["state"],
+        [
+            [node["state"], node["verdict"], [[step["id"], step["outcome"]] for step in node["steps"]]]
+            for node in run["nodes"]
+        ],
+    ]
+
+
+def faults(name: str, played: Play, run: dict[str, Any], *, machine: Machine, undisturbed: Undisturbed) -> list[str]:
+    """Return what differs from the undisturbed run."""
+    found = []
+    if machine.executions() != EXECUTIONS:
+        found.append(f"{name}: executions {machine.executions()}")
+    if bare(run) != bare(undisturbed.run):
+        found.append(f"{name}: {bare(run)}")
+    audit = played.audit()
+    if audit != undisturbed.audit:
+        odd = [one for one in audit if one not in undisturbed.audit][:3]
+        found.append(f"{name}: audit {len(audit)} against {len(undisturbed.audit)}: {odd}")
+    return found
 
 
 def _token(settings: Settings) -> str:

@@ -1,7 +1,6 @@
 """kill -9 before and after every store write and executor call of a run of six steps, then a restart."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,35 +8,11 @@ import pytest
 
 from lab.needs import need_fuse
 from tests.crash.machine import PretendMachine
-from tests.crash.matrix import Play, settings_for
+from tests.crash.matrix import EXECUTIONS, Play, Undisturbed, faults, settings_for
 
 INVENTORY = "nodes: {gpu-01: {executor: local, view: private}}\n"
 #: The boundaries are dealt out to this many tests, which may run side by side.
 PARTS = 4
-EXECUTIONS = [
-    "evidence run",
-    "cordon check",
-    "cordon run",
-    "cordon verify",
-    "repair check",
-    "repair run",
-    "repair verify",
-    "reboot check",
-    "reboot run",
-    "reboot verify",
-    "well verify",
-    "uncordon run",
-    "uncordon verify",
-]
-
-
-@dataclass
-class Undisturbed:
-    """What a run leaves when nothing happens to the service."""
-
-    boundaries: list[str]
-    audit: list[Any]
-    run: dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -74,37 +49,10 @@ def undisturbed(machine: PretendMachine, config: Path, tmp_path_factory: pytest.
     return Undisturbed((folder / "boundaries").read_text().splitlines(), played.audit(), run)
 
 
-def bare(run: dict[str, Any]) -> list[Any]:
-    """Return how the run and its steps ended."""
-    return [
-        run["state"],
-        [
-            [node["state"], node["verdict"], [[step["id"], step["outcome"]] for step in node["steps"]]]
-            for node in run["nodes"]
-        ],
-    ]
-
-
 def test_the_undisturbed_run_cures(undisturbed: Undisturbed) -> None:
     assert undisturbed.run["state"] == "succeeded"
     assert undisturbed.run["nodes"][0]["verdict"] == "cured"
     assert len(undisturbed.boundaries) > 60
-
-
-def faults(
-    name: str, played: Play, run: dict[str, Any], *, machine: PretendMachine, undisturbed: Undisturbed
-) -> list[str]:
-    """Return what differs from the undisturbed run."""
-    found = []
-    if machine.executions() != EXECUTIONS:
-        found.append(f"{name}: executions {machine.executions()}")
-    if bare(run) != bare(undisturbed.run):
-        found.append(f"{name}: {bare(run)}")
-    audit = played.audit()
-    if audit != undisturbed.audit:
-        odd = [one for one in audit if one not in undisturbed.audit][:3]
-        found.append(f"{name}: audit {len(audit)} against {len(undisturbed.audit)}: {odd}")
-    return found
 
 
 @pytest.mark.parametrize("part", range(PARTS))
