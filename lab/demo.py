@@ -80,8 +80,10 @@ def _show(words: Words, forced: Way | None, *, environment: Mapping[str, str]) -
             except Obstacle as obstacle:
                 reason = str(obstacle)
         words.line()
-        words.say(f"Not possible here, {TITLES[way]}: {reason}.", style=YELLOW)
-    words.line("Leave TIER out, and the next best way is taken." if forced else "There is no other way.", indent="")
+        words.say(f"It cannot be {TITLES[way]}: {reason}.", style=YELLOW)
+        if not forced and way is not ways[-1]:
+            words.line("So the next best way is taken.", indent="")
+    words.line("Without TIER the next best way is taken." if forced else "There is no other way.", indent="")
     return 2
 
 
@@ -98,9 +100,10 @@ def _announce(words: Words, closed: Mapping[Way, str], *, taken: Way | None) -> 
 def _play(words: Words, way: Way, *, environment: Mapping[str, str]) -> int:
     """Tell the story in one way and take everything down again; Obstacle when its place cannot be made."""
     _listen()
-    begun, stack, kept = time.monotonic(), ExitStack(), False
+    begun, stack, made, kept = time.monotonic(), ExitStack(), False, False
     try:
         place = _make_place(words, stack, way=way, environment=environment)
+        made = True
         stage = stack.enter_context(Stage(words))
         if not _tell(words, stack, stage=stage, place=place):
             return 1
@@ -111,7 +114,7 @@ def _play(words: Words, way: Way, *, environment: Mapping[str, str]) -> int:
         # From here on a signal would only leave something behind.
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-        if not kept:
+        if made and not kept:
             words.line()
             with words.waiting("taking everything down"):
                 stack.close()
@@ -160,7 +163,7 @@ def _prepare(words: Words, environment: Mapping[str, str]) -> None:
     for line in needed:
         words.line(f"  {line}", indent="")
     if not demo_ways.agreed(environment):
-        raise Obstacle("it was not agreed to install that; YES=1 agrees")
+        raise Obstacle("nobody has agreed to that (YES=1 does)")
     packages = demo_ways.missing_packages()
     if packages:
         with words.waiting(f"installing {' '.join(packages)}"):
