@@ -1,5 +1,6 @@
 """Control groups of the lab's own, by which everything below one object is found and ended, detached or not."""
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,13 +34,24 @@ def empty(cgroup: Path) -> None:
 
 def nothing_left(cgroup: Path) -> bool:
     """Kill what runs in a control group; tell whether there was nothing."""
-    nothing = True
+    try:
+        return not kill_all(cgroup)
+    except OSError as error:
+        # A node that is just ending removes groups below it while we look.
+        if error.errno not in (errno.ENOENT, errno.ENODEV):
+            raise
+        return False
+
+
+def kill_all(cgroup: Path) -> bool:
+    """Kill what runs in a control group and those below it; tell whether there was something."""
+    found = False
     for listing in [cgroup / "cgroup.procs", *cgroup.glob("**/cgroup.procs")]:
         for pid in listing.read_text().split():
             try:
                 process = Process.of(int(pid))
             except ProcessLookupError:
                 continue
-            nothing = False
+            found = True
             process.send()
-    return nothing
+    return found

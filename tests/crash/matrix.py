@@ -130,6 +130,8 @@ class Play:
     kill_when: Callable[[], bool] | None = None
     request: Mapping[str, Any] = field(default_factory=lambda: SIX_STEPS)
     restarts: int = 0
+    #: From the request to the end of the run, once it has ended.
+    seconds: float = 0.0
     served: Served = field(init=False)
 
     def run(self) -> dict[str, Any]:
@@ -150,11 +152,13 @@ class Play:
 
     def _play(self) -> dict[str, Any]:
         body = {**self.request, "nodes": [self.node]}
+        begun = time.monotonic()
         run_id = self._call("POST", "/runs", json=body, headers={"Idempotency-Key": "one"})["id"]
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             run = self._call("GET", f"/runs/{run_id}")
             if run["state"] not in ("queued", "running", "waiting"):
+                self.seconds = time.monotonic() - begun
                 return run
             for gate in run["gates"]:
                 if gate["state"] == "open":

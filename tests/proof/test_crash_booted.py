@@ -1,0 +1,79 @@
+"""kill -9 at every boundary of a run of six steps on a booted node that really reboots, on both databases."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab.nodes import Node
+from lab.postgres import Postgres
+from service.store.migrate import upgrade
+from tests.crash.booted import BootedMachine
+from tests.crash.matrix import EXECUTIONS, Play, Undisturbed, faults, settings_for
+from tests.proof.counts import count
+
+pytest_plugins = ["lab.fixtures"]
+pytestmark = [pytest.mark.proof, pytest.mark.needs_root]
+
+Fresh = Callable[[], str | None]
+
+
+@pytest.fixture
+def machine(fresh_node: Callable[[str], Node]) -> BootedMachine:
+    """Give a booted node of the test's own."""
+    return BootedMachine(fresh_node("gpu-01"))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def fresh(request: pytest.FixtureRequest) -> Fresh:
+    """Give a maker of empty databases: their addresses, or None for a file beside the run."""
+    if request.param == "sqlite":
+        return lambda: None
+    server: Postgres = request.getfixturevalue("postgres_server")
+    template = server.create()
+    upgrade(template)
+    return lambda: server.create(template=template.rpartition("/")[2])
+
+
+def test_every_boundary_ends_as_the_undisturbed_run(
+    machine: BootedMachine,
+    fresh: Fresh,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+) -> None:
+    config = machine.write_config(tmp_path)
+    undisturbed = play(tmp_path / "undisturbed", machine, config, url=fresh())[2]
+    every = len(undisturbed.boundaries)
+    chosen = spread(every, count("boundaries", every))
+    record_property("proof", f"kill -9 at every boundary, booted node, {request.node.callspec.params['fresh']}")
+    record_property("count", f"{len(chosen)} of {every} boundaries")
+    wrong: list[str] = []
+
+    for crash_at in chosen:
+        name = f"{crash_at} {undisturbed.boundaries[crash_at - 1]}"
+        played, run, seen = play(tmp_path / str(crash_at), machine, config, url=fresh(), crash_at=crash_at)
+        wrong += faults(name, played, run, machine=machine, undisturbed=undisturbed)
+        if len(seen.boundaries) != crash_at:
+            wrong.append(f"{name}: it died at boundary {len(seen.boundaries)}")
+
+    assert machine.executions() == EXECUTIONS
+    assert wrong == []
+
+
+def play(
+    folder: Path, machine: BootedMachine, config: Path, *, url: str | None, crash_at: int | None = None
+) -> tuple[Play, dict[str, object], Undisturbed]:
+    """Play the run on a machine in its first state."""
+    folder.mkdir()
+    machine.reset()
+    played = Play(settings_for(folder, config=config, url=url), folder, None, machine.node.name, crash_at)
+    run = played.run()
+    return played, run, Undisturbed((folder / "boundaries").read_text().splitlines(), played.audit(), run)
+
+
+def spread(every: int, wanted: int) -> list[int]:
+    """Return so many boundaries, evenly spread from the first to the last."""
+    if wanted >= every:
+        return list(range(1, every + 1))
+    return sorted({1 + round(number * (every - 1) / max(1, wanted - 1)) for number in range(wanted)})
