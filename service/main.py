@@ -14,10 +14,9 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
-import uvicorn
 
 from service import logging
 from service.app.guard import GuardedExecutor
@@ -40,7 +39,9 @@ from service.store import locks
 from service.store.locks import EngineLock
 from service.store.session import is_sqlite, parse_url, sqlite_file
 from service.store.sql_store import SqlStore
-from service.web.app import create_app
+
+if TYPE_CHECKING:
+    import uvicorn
 
 #: After SIGTERM scripts that are followed are given this long (seconds); then they go on alone.
 GRACE: Final = 5.0
@@ -221,7 +222,12 @@ class _Serving:
             self._executors.close()
             log.info("serve.stopped")
 
-    def _server(self) -> uvicorn.Server:
+    def _server(self) -> "uvicorn.Server":
+        # Only who serves needs the web; it is a third of the start of every other command.
+        import uvicorn  # noqa: PLC0415
+
+        from service.web.app import create_app  # noqa: PLC0415
+
         app = create_app(self._service, readiness=(self._engine.fault, self._inventory_fault, self._lock_fault))
         return uvicorn.Server(
             uvicorn.Config(
@@ -242,7 +248,7 @@ class _Serving:
 
     def _greet(
         self,
-        server: uvicorn.Server,
+        server: "uvicorn.Server",
         listener: socket.socket,
         *,
         token: tuple[str, str] | None,
