@@ -20,7 +20,7 @@ def too_late(node: str, clock: datetime | None, not_after: datetime | None) -> s
 
 
 def clock(node: str, node_clock: datetime | None, sent_at: datetime | None) -> str:
-    """Say that the node's clock is behind."""
+    """Say that the node's clock is not ours."""
     return (
         f"The clock of {node} says {_time(node_clock)}, but the order was sent at {_time(sent_at)}: by that clock "
         "a late order cannot be told, so nothing was started. Set the clock (chronyc makestep, or timedatectl)."

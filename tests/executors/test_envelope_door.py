@@ -122,8 +122,13 @@ def test_a_copy_that_comes_too_late_attaches(place: Place) -> None:
     assert (report.state, report.exit_code, heard.text()) == (ReportState.FINISHED, 0, b"in time\n")
 
 
-def test_a_clock_that_is_behind_starts_nothing_that_acts(place: Place) -> None:
-    report = place.start(acting("touch /run/clock", sent_at=hours(0.1), not_after=hours(0.2)))
+@pytest.mark.parametrize(
+    ("make", "behind"),
+    [(acting, 0.1), (order, 0.1), (order, -0.1)],
+    ids=["acts, behind", "looks, behind", "looks, ahead"],
+)
+def test_a_wrong_clock_starts_nothing(place: Place, make: Callable[..., ScriptOrder], behind: float) -> None:
+    report = place.start(make("touch /run/clock", sent_at=hours(behind), not_after=hours(0.2)))
 
     assert outcome(report) == refused(NotStarted.CLOCK)
     assert "Set the clock" in report.reason
@@ -132,8 +137,8 @@ def test_a_clock_that_is_behind_starts_nothing_that_acts(place: Place) -> None:
 
 @pytest.mark.parametrize(
     ("make", "behind"),
-    [(acting, 0.01), (acting, -1), (order, 1)],
-    ids=["a little behind", "delivered late", "only looks"],
+    [(acting, 0.01), (acting, -1), (order, -0.05)],
+    ids=["a little behind", "delivered late", "looked a little late"],
 )
 def test_other_clocks_do_not_matter(place: Place, make: Callable[..., ScriptOrder], behind: float) -> None:
     report = place.start(make("true", sent_at=hours(behind)))
