@@ -632,9 +632,9 @@ judge_time() {
   number sent_at "$sent_at"
   number not_after "$not_after"
   ((now >= sent_at - 60)) || answer not_started clock
+  ((now <= not_after)) || answer not_started too_late
   # A look shows the clock before anything acts; an act may come late, and has its own bound.
   [ -n "$acting" ] || ((now <= sent_at + 300)) || answer not_started clock
-  ((now <= not_after)) || answer not_started too_late
   body=''
 }
 
