@@ -51,7 +51,7 @@ class Played:
 def install(folder: Path) -> Path:
     """Make the venv and return its programs."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    command = [f"{folder}/bin/python", "-m", "pip", "install", "--quiet", f"ansible-core=={VERSION}"]
+    command = [f"{folder}/bin/python", "-m", "pip", "install", "-qqq", f"ansible-core=={VERSION}"]
     subprocess.run(command, check=True)
     return folder / "bin"
 

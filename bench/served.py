@@ -161,6 +161,8 @@ def _environment(folder: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
+        # The service beside this file, also when another one is installed.
+        "PYTHONPATH": str(Path(__file__).parents[1]),
         "UNSTICK_DATABASE_URL": f"sqlite:///{folder}/unstick.db",
         "UNSTICK_CONFIG": str(folder / "config"),
         "UNSTICK_RUNBOOKS": str(RUNBOOKS),

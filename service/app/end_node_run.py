@@ -42,11 +42,8 @@ def end_node_run(service: Service, node_run: NodeRun, *, run: Run, runbook: Runb
 
 def wake_waiting(transaction: Transaction, node_run: NodeRun, *, service: Service) -> None:
     """Make due every queued node run that may have waited for this one."""
-    same_runbook = transaction.open_acting(runbook=node_run.runbook) if node_run.acts else ()
-    same_node = transaction.open_acting(node=node_run.node) if node_run.acts else ()
-    same_run = transaction.node_runs(node_run.run_id)
-    waiting = {one.id for one in (*same_runbook, *same_node, *same_run) if one.state is NodeRunState.QUEUED}
-    transaction.wake(sorted(waiting), at=service.clock.now())
+    now = service.clock.now()
+    transaction.wake(transaction.asleep(node_run, now=now), at=now)
 
 
 def _fact(node_run: NodeRun, *, ended: Ended) -> Fact:
@@ -64,7 +61,7 @@ def _fact(node_run: NodeRun, *, ended: Ended) -> Fact:
 
 
 def _end_run(transaction: Transaction, run: Run) -> None:
-    states = [one.state for one in transaction.node_runs(run.id)]
+    states = transaction.states(run.id)
     if all(state.ended for state in states):
         body = {"state": run_state(states)}
         transaction.append(Fact("run.ended", f"run/{run.id}", SELF, run_id=run.id, body=body))

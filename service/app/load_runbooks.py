@@ -4,6 +4,7 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from service.app.finding import Finding
@@ -45,10 +46,16 @@ def parse_runbook(source: RunbookSource, file: str) -> Runbook:
 
     Raises RunbookInvalid with the first finding (and how many there are), never anything else.
     """
-    examined = examine(source, file)
+    examined = _examined(source, file)
     if examined.runbook is None:
         raise invalid_runbook(examined.errors)
     return examined.runbook
+
+
+@lru_cache(maxsize=64)
+def _examined(source: RunbookSource, file: str) -> Examined:
+    # Each node run of a run asks for the same text; reading it costs more than all else before its first script.
+    return examine(source, file)
 
 
 def invalid_runbook(errors: Sequence[Finding]) -> RunbookInvalid:

@@ -188,6 +188,21 @@ class Reader(Protocol):
     def open_acting(self, *, runbook: str | None = None, node: str | None = None) -> tuple[NodeRun, ...]:
         """Return acting node runs in an open state, by creation."""
 
+    def acting_on_nodes(self, runbook: str) -> tuple[NodeRun, ...]:
+        """Return the node runs of a runbook that have their nodes to themselves."""
+
+    def rollout(self, run_id: str, *, canary: int) -> tuple[NodeRun, ...]:
+        """Return what decides over the rest of a run: its first `canary` node runs, and those that failed."""
+
+    def asleep(self, node_run: NodeRun, *, now: datetime) -> tuple[str, ...]:
+        """Return the queued node runs that may wait for this one and are not due by themselves, by id.
+
+        These are the others of its run and, when it acts, the acting ones of its runbook and of its node.
+        """
+
+    def states(self, run_id: str) -> frozenset[NodeRunState]:
+        """Return the states that node runs of a run have."""
+
     def attempt(self, attempt_id: str) -> Attempt:
         """Return an attempt; NotFound."""
 

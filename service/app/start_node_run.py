@@ -55,11 +55,12 @@ def start_node_run(service: Service, node_run: NodeRun) -> bool:
 def _ask(transaction: Transaction, node_run: NodeRun, *, pool_size: int) -> Admitted:
     source = transaction.runbook_source(node_run.run_id)
     limits = parse_runbook(source, f"{source.name}.yaml").limits
+    counted = node_run.acts and limits.concurrent_nodes is not None
     return admit(
         node_run,
         limits,
-        siblings=transaction.node_runs(node_run.run_id),
-        same_runbook=transaction.open_acting(runbook=node_run.runbook) if node_run.acts else (),
+        siblings=transaction.rollout(node_run.run_id, canary=limits.canary),
+        same_runbook=transaction.acting_on_nodes(node_run.runbook) if counted else (),
         on_node=transaction.holder(node_run.node) if node_run.acts else None,
         pool_size=pool_size,
     )

@@ -7,6 +7,9 @@ from enum import StrEnum
 from service.domain.run import HOLDING_STATES, NodeRun, NodeRunState, Verdict
 from service.domain.runbook import Limits
 
+FAILED_STATES = (NodeRunState.FAILED, NodeRunState.STUCK)
+FAILED_VERDICTS = (Verdict.NOT_CURED,)
+
 
 class Admission(StrEnum):
     """The answer to a queued node run."""
@@ -27,8 +30,7 @@ class Admitted:
 
 def has_failed(node_run: NodeRun) -> bool:
     """Whether a node run counts against `max_failures`: failed, unreachable, not cured, stuck."""
-    failed = node_run.state in (NodeRunState.FAILED, NodeRunState.STUCK)
-    return failed or node_run.verdict is Verdict.NOT_CURED
+    return node_run.state in FAILED_STATES or node_run.verdict in FAILED_VERDICTS
 
 
 def admit(
@@ -42,8 +44,9 @@ def admit(
 ) -> Admitted:
     """Return whether a queued node run may start.
 
-    `siblings` are all node runs of its run, `same_runbook` the open acting ones of its runbook over
-    all runs, `on_node` the one that has the node, `pool_size` the nodes by which percent counts.
+    `siblings` are the node runs of its run; those that neither failed nor belong to the first wave may be left out.
+    `same_runbook` are the acting ones of its runbook over all runs that have their nodes, `on_node` the one that
+    has the node, `pool_size` the nodes by which percent counts.
     """
     everyone = list(siblings)
     failures = [one.node for one in everyone if has_failed(one)]

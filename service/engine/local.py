@@ -5,14 +5,14 @@ and a claim whose owner is gone is taken over at start.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import structlog
 
 from service.app.drive import drive
-from service.app.ports import Reader, Transaction
+from service.app.ports import Transaction
 from service.app.service import Service
 from service.app.stop_attempt import stop_attempt
 from service.domain.audit import Fact
@@ -76,9 +76,10 @@ class LocalEngine:
     def _run(self) -> None:
         while not self._ending.is_set():
             try:
-                self._take_left_over()
+                claimed = self._service.store.read(lambda reader: reader.owned_by_others(""))
+                self._take_left_over(claimed)
                 self._start_due()
-                self._stop_cancelled()
+                self._stop_cancelled(claimed)
                 pause = self._pause()
             except Unavailable as error:
                 log.error("engine.store_unavailable", reason=str(error))
@@ -93,13 +94,9 @@ class LocalEngine:
             return TICK
         return min(TICK, max(0.0, (at - self._service.clock.now()).total_seconds()))
 
-    def _take_left_over(self) -> None:
+    def _take_left_over(self, claimed: Sequence[NodeRun]) -> None:
         """Take node runs whose owner is gone, our own after a fault of the store among them."""
-
-        def claimed(reader: Reader) -> tuple[NodeRun, ...]:
-            return reader.owned_by_others("")
-
-        for node_run in self._service.store.read(claimed):
+        for node_run in claimed:
             if node_run.id not in self._driving and self._free() > 0:
                 self._drive(node_run.id, self._taker(node_run))
 
@@ -169,16 +166,16 @@ class LocalEngine:
         except UnstickError as again:
             log.error("engine.fault_not_recorded", node_run=node_run.id, reason=str(again))
 
-    def _stop_cancelled(self) -> None:
+    def _stop_cancelled(self, claimed: Sequence[NodeRun]) -> None:
         """Tell nodes to end the scripts of driven node runs that a person has cancelled."""
-        with self._lock:
-            ids = [one for one in self._driving if one not in self._stopped]
-        for node_run_id in ids:
-            node_run = self._service.store.read(_reading(node_run_id))
-            if node_run.cancel_requested_by is not None and not node_run.state.ended:
-                with self._lock:
-                    self._stopped.add(node_run_id)
-                threading.Thread(target=self._stop_one, args=(node_run_id,), daemon=True).start()
+        for node_run in claimed:
+            if node_run.cancel_requested_by is None:
+                continue
+            with self._lock:
+                if node_run.id not in self._driving or node_run.id in self._stopped:
+                    continue
+                self._stopped.add(node_run.id)
+            threading.Thread(target=self._stop_one, args=(node_run.id,), daemon=True).start()
 
     def _stop_one(self, node_run_id: str) -> None:
         try:
@@ -190,7 +187,3 @@ class LocalEngine:
             # Its script may be about to be sent: look again at the next tick.
             with self._lock:
                 self._stopped.discard(node_run_id)
-
-
-def _reading(node_run_id: str) -> Callable[[Reader], NodeRun]:
-    return lambda reader: reader.node_run(node_run_id)

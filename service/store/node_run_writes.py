@@ -1,10 +1,10 @@
 """How node runs change: every statement compares the epoch, or needs no claim and says why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Update, case, literal, or_, select, update
+from sqlalchemy import Connection, Update, bindparam, case, literal, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from service.domain.errors import Conflict, EpochLost, NotFound
@@ -16,6 +16,15 @@ from service.store.tables import CLAIMED, HOLDING, OPEN, UNCLAIMED, node_runs, r
 _C = node_runs.c
 #: What a node run is from its beginning to its end.
 _FIXED = ("id", "run_id", "node", "position", "dry_run", "acts", "runbook", "created_at", "epoch")
+
+# Ready, since every script needs them: to put one together costs more than SQLite needs to play it.
+_STATE = select(_C.state).where(_C.id == bindparam("saved"))
+# A state that is final stays so: late facts are appended elsewhere.
+_SAVE = update(node_runs).where(
+    _C.id == bindparam("saved"),
+    _C.epoch == bindparam("saved_epoch"),
+    or_(OPEN, _C.state == bindparam("saved_state", type_=_C.state.type)),
+)
 
 
 def claim(connection: Connection, node_run_id: str, *, owner: str, now: datetime) -> NodeRun | None:
@@ -38,11 +47,11 @@ def save(connection: Connection, node_run: NodeRun, *, releases: bool) -> None:
     A cancel that a person asked for since the caller read, and a wake that came since it claimed,
     are not undone. Raises EpochLost, NotFound, and Conflict when the node is taken or it had ended.
     """
-    before = connection.execute(select(_C.state).where(_C.id == node_run.id)).scalar()
-    statement = _save_statement(node_run, releases=releases)
+    before = connection.execute(_STATE, {"saved": node_run.id}).scalar()
+    statement, values = _save_statement(node_run, releases=releases)
     takes = node_run.acts and node_run.state in HOLDING_STATES and before not in HOLDING_STATES
     try:
-        written = _undoable(connection, statement) if takes else connection.execute(statement).rowcount
+        written = _undoable(connection, statement, values) if takes else connection.execute(statement, values).rowcount
     except IntegrityError as error:
         raise node_taken(connection, node_run) from error
     if not written:
@@ -93,17 +102,18 @@ def _take(connection: Connection, statement: Update, *, owner: str) -> NodeRun |
     return None if row is None else rows.from_row(NodeRun, row)
 
 
-def _save_statement(node_run: NodeRun, *, releases: bool) -> Update:
+def _save_statement(node_run: NodeRun, *, releases: bool) -> tuple[Update, dict[str, Any]]:
     values: dict[str, Any] = {name: value for name, value in rows.to_row(node_run).items() if name not in _FIXED}
     if node_run.cancel_requested_by is None:
         del values["cancel_requested_by"], values["cancel_reason"]
-    if releases:
-        values |= {"owner": None, "woken_at": None}
-        if not node_run.state.ended:
-            values["wake_at"] = _earlier(node_run.wake_at)
-    # A state that is final stays so: late facts are appended elsewhere.
-    not_ended = or_(OPEN, _C.state == node_run.state)
-    return update(node_runs).where(_C.id == node_run.id, _C.epoch == node_run.epoch, not_ended).values(values)
+    values |= {"saved": node_run.id, "saved_epoch": node_run.epoch, "saved_state": node_run.state}
+    if not releases:
+        return _SAVE, values
+    values |= {"owner": None, "woken_at": None}
+    if node_run.state.ended:
+        return _SAVE, values
+    del values["wake_at"]
+    return _SAVE.values(wake_at=_earlier(node_run.wake_at)), values
 
 
 def _earlier(wake_at: datetime | None) -> Any:
@@ -112,9 +122,9 @@ def _earlier(wake_at: datetime | None) -> Any:
     return case((_C.woken_at <= wake_at, _C.woken_at), else_=literal(wake_at, UtcTime()))
 
 
-def _undoable(connection: Connection, statement: Update) -> int:
+def _undoable(connection: Connection, statement: Update, values: Mapping[str, Any]) -> int:
     with connection.begin_nested():
-        return connection.execute(statement).rowcount
+        return connection.execute(statement, values).rowcount
 
 
 def _lost(connection: Connection, node_run: NodeRun) -> Conflict | NotFound:

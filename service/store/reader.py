@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, func, literal, select, tuple_
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, and_, func, literal, or_, select, tuple_
 
 from service.app.ports import AuditFilter, Backlog, Page, RunbookSource, RunFilter, RunHead
 from service.domain.audit import AuditEvent
 from service.domain.errors import InvalidInput, NotFound
+from service.domain.limits import FAILED_STATES, FAILED_VERDICTS
 from service.domain.person import Token
 from service.domain.plan import PlannedScript
 from service.domain.run import Attempt, Gate, GateState, History, Hold, NodeRun, NodeRunState, Resolution, Run
@@ -134,6 +135,37 @@ class SqlReader:
         if node is not None:
             query = query.where(tables.node_runs.c.node == node)
         return self._node_runs(query)
+
+    def acting_on_nodes(self, runbook: str) -> tuple[NodeRun, ...]:
+        """Return the node runs of a runbook that have their nodes to themselves."""
+        return self._node_runs(_OPEN_ACTING.where(tables.HOLDING, tables.node_runs.c.runbook == runbook))
+
+    def rollout(self, run_id: str, *, canary: int) -> tuple[NodeRun, ...]:
+        """Return what decides over the rest of a run: its first `canary` node runs, and those that failed."""
+        c = tables.node_runs.c
+        failed = or_(c.state.in_(FAILED_STATES), c.verdict.in_(FAILED_VERDICTS))
+        query = _NODE_RUNS.where(c.run_id == run_id, or_(c.position < canary, failed))
+        return self._node_runs(query.order_by(c.position, c.id))
+
+    def asleep(self, node_run: NodeRun, *, now: datetime) -> tuple[str, ...]:
+        """Return the queued node runs that may wait for this one and are not due by themselves, by id."""
+        c = tables.node_runs.c
+        # One that is claimed reads at this moment what this one has not yet changed.
+        not_due = or_(c.owner.is_not(None), c.wake_at.is_(None), c.wake_at > now)
+        places = [c.run_id == node_run.run_id]
+        if node_run.acts:
+            places += [and_(tables.OPEN_ACTING, c.runbook == node_run.runbook)]
+            places += [and_(tables.OPEN_ACTING, c.node == node_run.node)]
+        found: set[str] = set()
+        for place in places:
+            query = select(c.id).where(place, c.state == NodeRunState.QUEUED, not_due)
+            found.update(self._connection.execute(query).scalars())
+        return tuple(sorted(found))
+
+    def states(self, run_id: str) -> frozenset[NodeRunState]:
+        """Return the states that node runs of a run have."""
+        c = tables.node_runs.c
+        return frozenset(self._connection.execute(select(c.state).where(c.run_id == run_id).distinct()).scalars())
 
     def attempt(self, attempt_id: str) -> Attempt:
         """Return an attempt; NotFound."""

@@ -71,7 +71,8 @@ def source_row(source: RunbookSource) -> dict[str, str]:
 def pack_scripts(scripts: Iterable[PlannedScript]) -> bytes:
     """Return the scripts of one node, compressed: they share their prelude, and are read rarely."""
     rows = [[s.node, s.step, s.kind.value, s.machine, s.text, s.sha256] for s in scripts]
-    return zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
+    # The lowest level: a plan of a thousand nodes is packed while the writer waits.
+    return zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 1)
 
 
 def unpack_scripts(packed: bytes) -> tuple[PlannedScript, ...]:

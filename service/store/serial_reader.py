@@ -9,10 +9,11 @@ the loser again.
 
 import zlib
 from collections.abc import Sequence
+from datetime import datetime
 
 from sqlalchemy import Connection, Table, select, text
 
-from service.domain.run import Gate, History, Hold, NodeRun, Run
+from service.domain.run import Gate, History, Hold, NodeRun, NodeRunState, Run
 from service.store import locks, tables
 from service.store.reader import SqlReader
 
@@ -66,6 +67,29 @@ class SerialReader(SqlReader):
         if runbook is not None:
             self._serialize_name(f"runbook/{runbook}")
         return super().open_acting(runbook=runbook, node=node)
+
+    def acting_on_nodes(self, runbook: str) -> tuple[NodeRun, ...]:
+        """Return the node runs of a runbook that have their nodes to themselves."""
+        self._serialize_name(f"runbook/{runbook}")
+        return super().acting_on_nodes(runbook)
+
+    def rollout(self, run_id: str, *, canary: int) -> tuple[NodeRun, ...]:
+        """Return what decides over the rest of a run: its first `canary` node runs, and those that failed."""
+        self._serialize_run(run_id)
+        return super().rollout(run_id, canary=canary)
+
+    def asleep(self, node_run: NodeRun, *, now: datetime) -> tuple[str, ...]:
+        """Return the queued node runs that may wait for this one and are not due by themselves, by id."""
+        self._serialize_run(node_run.run_id)
+        if node_run.acts:
+            self._serialize_name(f"runbook/{node_run.runbook}")
+            self._serialize_name(f"node/{node_run.node}")
+        return super().asleep(node_run, now=now)
+
+    def states(self, run_id: str) -> frozenset[NodeRunState]:
+        """Return the states that node runs of a run have."""
+        self._serialize_run(run_id)
+        return super().states(run_id)
 
     def hold(self, node: str) -> Hold | None:
         """Return the hold on a node, past ones left out by the caller's clock."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, and_, delete, insert, or_, update
+from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import IntegrityError
@@ -18,6 +18,10 @@ from service.domain.script import OutputChunk
 from service.store import audit, node_run_writes, output, retention, rows, tables
 from service.store.faults import refusal
 from service.store.serial_reader import SerialReader
+
+# Ready, since every script needs them: to put one together costs more than SQLite needs to play it.
+_ADD_ATTEMPT = insert(tables.attempts)
+_SAVE_ATTEMPT = update(tables.attempts).where(tables.attempts.c.id == bindparam("saved"))
 
 #: What an answered gate that lets run may still become; every other answer is final.
 _WITHDRAWN = (GateState.VOID, GateState.EXPIRED)
@@ -74,12 +78,11 @@ class SqlTransaction(SerialReader):
 
     def add_attempt(self, attempt: Attempt) -> None:
         """Add an attempt."""
-        self._connection.execute(insert(tables.attempts), rows.to_row(attempt))
+        self._connection.execute(_ADD_ATTEMPT, rows.to_row(attempt))
 
     def save_attempt(self, attempt: Attempt) -> None:
         """Write an attempt; NotFound."""
-        statement = update(tables.attempts).where(tables.attempts.c.id == attempt.id)
-        if not self._connection.execute(statement.values(rows.to_row(attempt))).rowcount:
+        if not self._connection.execute(_SAVE_ATTEMPT, rows.to_row(attempt) | {"saved": attempt.id}).rowcount:
             raise NotFound(f"There is no attempt {attempt.id}.", "Look at the list.")
 
     def add_output(self, chunk: OutputChunk) -> None:

@@ -1,5 +1,6 @@
 """Roll-outs: canary first, so many at once over all runs, and off when it has failed too often."""
 
+from service.app.drive import drive
 from service.domain.run import NodeRunState, Verdict
 from service.executors.scripted import exits
 from tests.app.conftest import Make, works
@@ -22,14 +23,21 @@ def test_all_nodes_are_cured_when_nothing_fails(make: Make) -> None:
     assert {one.verdict for one in done} == {Verdict.CURED}
 
 
-def test_the_canary_goes_alone(make: Make) -> None:
+def test_the_others_wait_for_the_canary_and_go_on_after_it(make: Make) -> None:
     world = make(works("cure"), nodes=NODES)
-    world.request("fleet", *NODES)
+    run = world.request("fleet", *NODES)
+    second, now = world.node_runs(run)[1], world.clock.now()
+    claimed = world.service.store.write(lambda transaction: transaction.claim(second.id, owner="tests", now=now))
+    assert claimed is not None
 
-    world.step()
+    drive(world.service, claimed)
 
-    first = [order.endpoint.name for order in world.scripted.orders]
-    assert set(first) == {"gpu-01"}
+    waiting = world.node_runs(run)[1]
+    assert (waiting.state, waiting.reason) == (NodeRunState.QUEUED, "It waits for the canary wave.")
+    done = world.play(run)
+    assert {one.verdict for one in done} == {Verdict.CURED}
+    names = [order.endpoint.name for order in world.scripted.orders]
+    assert names[:3] == ["gpu-01"] * 3
 
 
 def test_a_canary_that_fails_calls_the_rest_off(make: Make) -> None:
