@@ -168,8 +168,9 @@ def _prepare(words: Words, environment: Mapping[str, str]) -> None:
     if packages:
         with words.waiting(f"installing {' '.join(packages)}"):
             demo_ways.install(packages)
-    with words.waiting("building the node's Debian with mmdebstrap, about a minute"):
-        rootfs.build()
+    if rootfs.ready() is None:
+        with words.waiting("building the node's Debian with mmdebstrap, about a minute"):
+            rootfs.build()
 
 
 def _tell(words: Words, stack: ExitStack, *, stage: Stage, place: Node | PrivateMounts | None) -> bool:

@@ -7,7 +7,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 WIDTH = 100
@@ -93,5 +93,7 @@ class Words:
 
     def _write(self, text: str) -> None:
         self._blank = text == "\n"
-        self._out.write(text)
-        self._out.flush()
+        # Who reads may have gone; what was made still has to be taken down.
+        with suppress(BrokenPipeError):
+            self._out.write(text)
+            self._out.flush()
