@@ -113,13 +113,27 @@ MUTANTS = (
         (f"{DOOR}::test_an_order_that_comes_too_late_is_not_started",),
     ),
     Mutant(
-        "a second start of an attempt starts it again",
+        "a start does not see that its door was closed",
         (Edit(ENVELOPE, '  { : >"$dir/door"; } 2>/dev/null || exit 0\n', '  : >|"$dir/door"\n'),),
-        (DOOR,),
+        ("tests/executors/test_envelope_race.py",),
+    ),
+    Mutant(
+        "a second start of an attempt starts it again",
+        (
+            Edit(ENVELOPE, '  { : >"$dir/door"; } 2>/dev/null || exit 0\n', '  : >|"$dir/door"\n'),
+            Edit(ENVELOPE, '  if ! said=$(exec mkdir -m 700 "$dir" 2>&1); then\n', '  if ! mkdir -p "$dir"; then\n'),
+        ),
+        ("tests/executors/test_envelope_start.py::test_a_start_that_comes_again_attaches_to_the_first",),
     ),
     Mutant(
         "the epoch is not compared",
-        (Edit("service/store/node_run_writes.py", "_C.epoch == node_run.epoch, not_ended)", "not_ended)"),),
+        (
+            Edit(
+                "service/store/node_run_writes.py",
+                '_C.epoch == bindparam("saved_epoch")',
+                'bindparam("saved_epoch") > -1',
+            ),
+        ),
         (f"{NODE_RUNS}::test_a_write_with_a_lost_epoch_changes_nothing[sqlite]",),
     ),
     Mutant(
@@ -224,7 +238,7 @@ MUTANTS = (
                 "        pass\n",
             ),
         ),
-        ("tests/store/test_crash.py::test_processes_that_write_together_keep_one_chain[postgres]",),
+        ("tests/store/test_chain_lock.py",),
     ),
 )
 
