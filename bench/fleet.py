@@ -43,7 +43,7 @@ def race(folder: Path, programs: Path | None, *, addresses: int, turns: int) -> 
 
 def _serve(folder: Path, farm: SshdFarm, *, raced: Raced) -> None:
     with Served(folder, farm) as served:
-        ran = served.run(RUNBOOK, served.nodes, every=0.1)
+        ran = served.run(RUNBOOK, served.nodes, every=0.25)
         with served.recorded() as recorded:
             attempts = [one for history in recorded.histories(ran.run_id) for one in history.attempts]
             if len(attempts) != 5 * raced.addresses or any(one.exit_code != 0 for one in attempts):
