@@ -10,7 +10,6 @@ ONLY ?=
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-annotate --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
-export PYTHONDONTWRITEBYTECODE := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
@@ -58,7 +57,7 @@ check-tests:
 
 test: setup ## every behaviour at the smallest count that can fail (as root, installs the Debian packages it needs)
 	.ci/apt
-	$(PYTEST) -m "not proof" $(TESTS)
+	$(PYTEST) --numprocesses 2 --dist loadfile -m "not proof" $(TESTS)
 
 proof: setup ## the large counts, and docs/proof.md (hours; ONLY="-k name" runs some)
 	.ci/apt .ci/apt-proof.txt
