@@ -47,6 +47,7 @@ def test_a_start_that_comes_after_a_settle_finds_the_door_closed(place: Place, v
 
 
 def test_a_settle_closes_the_door_of_a_start_that_died_on_its_way(place: Place) -> None:
+    place.start(order("true"))
     given = order("touch /run/died")
     (place.folder / given.attempt_id).mkdir(mode=0o700)
 
@@ -204,6 +205,7 @@ def test_a_script_that_only_looks_does_not_wait_for_the_holder(place: Place) -> 
 
 
 def test_a_holder_that_never_began_holds_nothing(place: Place) -> None:
+    place.start(order("true"))
     dead = acting("touch /run/never")
     (place.folder / dead.attempt_id).mkdir(mode=0o700)
     (place.folder / "acting").write_text(f"{dead.boot_id} service-1 {dead.attempt_id}\n")
