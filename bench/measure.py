@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -28,6 +29,16 @@ def cpu_seconds(pid: int) -> float:
     """Return the CPU that a process and its ended children have used (proc_pid_stat(5), fields 14 to 17)."""
     after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(field) for field in after_name[11:15]) / _TICK
+
+
+def others_cpu_seconds(*apart: int) -> float:
+    """Return the CPU of all processes that we see, ended ones included, apart from these: that of the nodes."""
+    used = 0.0
+    for process in Path("/proc").glob("[0-9]*"):
+        if int(process.name) not in apart:
+            with suppress(FileNotFoundError, ProcessLookupError):
+                used += cpu_seconds(int(process.name))
+    return used
 
 
 def machine() -> str:

@@ -5,12 +5,14 @@ script in the service is that from its intent to the next one's (for the last: t
 nothing between two scripts is left out. What the two bring back must be the same bytes, or there is no figure.
 """
 
+import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
-from bench.measure import load, made, percentile
+from bench.measure import load, made, others_cpu_seconds, percentile
 from bench.raw import RawSsh, Said
 from bench.served import Recorded, Served
 from lab.sshd import SshdFarm
@@ -31,6 +33,9 @@ class Measured:
     raw: dict[Script, list[float]] = field(default_factory=dict)
     service_forks: list[int] = field(default_factory=list)
     raw_forks: list[int] = field(default_factory=list)
+    #: CPU seconds of client and node in each round.
+    service_cpu: list[tuple[float, float]] = field(default_factory=list)
+    raw_cpu: list[tuple[float, float]] = field(default_factory=list)
     first_intent: list[float] = field(default_factory=list)
     load_before: str = ""
     load_after: str = ""
@@ -58,14 +63,19 @@ def measure(folder: Path, rounds: int) -> Measured:
 
 
 def _round(served: Served, recorded: Recorded, raw: RawSsh, *, measured: Measured) -> None:
-    before = made()
-    run_id = served.run(RUNBOOK, served.nodes[:1], every=0.2).run_id
+    us = (os.getpid(), served.pid)
+    before, on_node = made(), others_cpu_seconds(*us)
+    ran = served.run(RUNBOOK, served.nodes[:1], every=0.2)
+    run_id = ran.run_id
+    measured.service_cpu.append((ran.cpu, others_cpu_seconds(*us) - on_node))
     measured.service_forks.append(made() - before - 1)
     (history,) = recorded.histories(run_id)
     texts = recorded.texts(run_id, served.nodes[0])
     scripts = [(attempt.step, attempt.kind.value) for attempt in history.attempts]
-    before = made()
+    before, on_node, client = made(), others_cpu_seconds(*us), time.process_time()
     said = [raw.run(texts[script]) for script in scripts]
+    client = time.process_time() - client
+    measured.raw_cpu.append((client, others_cpu_seconds(*us) - on_node))
     measured.raw_forks.append(made() - before - 1)
     measured.first_intent.append((history.attempts[0].intended_at - history.node_run.created_at).total_seconds())
     for script, seconds, one in zip(scripts, _seconds(history), said, strict=True):
@@ -104,6 +114,8 @@ def report(measured: Measured) -> str:
         f"Request recorded to first intent: p50 {1000 * median(measured.first_intent):.1f} ms.",
         "Processes and threads made on both sides per script, median of the rounds (least):",
         f"service {forks[0]}, raw {forks[1]}.",
+        "CPU per script in milliseconds, mean of the rounds, client and node (its sshd included):",
+        f"service {_cpu(measured.service_cpu, len(scripts))}, raw {_cpu(measured.raw_cpu, len(scripts))}.",
     ]
     return "\n".join(lines)
 
@@ -119,3 +131,8 @@ def _row(name: str, scripts: Sequence[Script], measured: Measured) -> str:
 
 def _per_script(counts: Sequence[int], scripts: int) -> str:
     return f"{median(counts) / scripts:.1f} ({min(counts) / scripts:.1f})"
+
+
+def _cpu(rounds: Sequence[tuple[float, float]], scripts: int) -> str:
+    client, node = (1000 * fmean(part) / scripts for part in zip(*rounds, strict=True))
+    return f"{client:.1f} and {node:.1f}"

@@ -101,6 +101,11 @@ class Served(Closing):
             self._process.stdout.close()
         self._log.close()
 
+    @property
+    def pid(self) -> int:
+        """Return the number of its process."""
+        return self._process.pid
+
     def _state(self, run_id: str) -> str:
         newest: Mapping[str, Any] = self._client.get("/runs", limit=1)["items"][0]
         if newest["id"] != run_id:

@@ -68,20 +68,24 @@ def source_row(source: RunbookSource) -> dict[str, str]:
     }
 
 
-def pack_scripts(scripts: Iterable[PlannedScript]) -> bytes:
-    """Return the scripts of one node, compressed: they share their prelude, and are read rarely."""
-    rows = [[s.node, s.step, s.kind.value, s.machine, s.text, s.sha256] for s in scripts]
-    # The lowest level: a plan of a thousand nodes is packed while the writer waits.
-    return zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 1)
+def pack_scripts(scripts: Iterable[PlannedScript], *, prelude: str) -> bytes:
+    """Return the scripts of one node, compressed, with the prelude that they share in them once."""
+    shared = prelude.rstrip("\n")
+    rows = [[s.node, s.step, s.kind.value, s.machine, _parts(s.text, shared), s.sha256] for s in scripts]
+    return zlib.compress(json.dumps([shared, rows], separators=(",", ":")).encode())
 
 
 def unpack_scripts(packed: bytes) -> tuple[PlannedScript, ...]:
     """Return what `pack_scripts` was given."""
-    rows = json.loads(zlib.decompress(packed))
+    shared, rows = json.loads(zlib.decompress(packed))
     return tuple(
-        PlannedScript(node, step, ScriptKind(kind), machine, text, digest)
-        for node, step, kind, machine, text, digest in rows
+        PlannedScript(node, step, ScriptKind(kind), machine, shared.join(parts), digest)
+        for node, step, kind, machine, parts, digest in rows
     )
+
+
+def _parts(text: str, shared: str) -> list[str]:
+    return text.split(shared) if shared else [text]
 
 
 def token_row(token: Token) -> dict[str, Any]:

@@ -192,4 +192,7 @@ def _pack(run_id: str, plan: Plan) -> list[dict[str, object]]:
     by_node: dict[str, list[PlannedScript]] = {}
     for script in plan.scripts:
         by_node.setdefault(script.node, []).append(script)
-    return [{"run_id": run_id, "node": node, "scripts": rows.pack_scripts(of)} for node, of in by_node.items()]
+    return [
+        {"run_id": run_id, "node": node, "scripts": rows.pack_scripts(of, prelude=plan.runbook.prelude)}
+        for node, of in by_node.items()
+    ]
