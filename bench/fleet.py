@@ -1,5 +1,6 @@
 """Five scripts on many addresses: the real service with everything recorded, against ansible-playbook, taking turns."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,7 @@ def race(folder: Path, programs: Path | None, *, addresses: int, turns: int) -> 
             _serve(folder / f"service-{turn}", farm, raced=raced)
             if playbook is not None and turn < turns:
                 raced.ansible.append(playbook.play())
+                _tell("ansible-playbook", raced.ansible[-1])
     raced.load_after = load()
     return raced
 
@@ -50,6 +52,11 @@ def _serve(folder: Path, farm: SshdFarm, *, raced: Raced) -> None:
                 raise RuntimeError(f"void: {len(attempts)} attempts are recorded, not all of them ended well")
             raced.events = recorded.events()
     raced.service.append(ran)
+    _tell("unstick", ran)
+
+
+def _tell(who: str, turn: Ran | Played) -> None:
+    print(f"{who}: {turn.wall:.1f} s, {turn.cpu:.1f} CPU s, load {load()}", file=sys.stderr, flush=True)
 
 
 def report(raced: Raced) -> str:

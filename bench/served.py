@@ -81,7 +81,9 @@ class Served(Closing):
             time.sleep(every)
         ran = Ran(run_id, time.perf_counter() - began, self._cpu() - cpu)
         if state != "succeeded":
-            raise RuntimeError(f"the run ended {state}: {self._client.get(f'/runs/{run_id}')}")
+            parts = self._client.get(f"/runs/{run_id}")["nodes"]
+            told = [f"{node['node']}: {node['reason']}" for node in parts if node["state"] != "succeeded"]
+            raise RuntimeError(f"void: the run ended {state}, {len(told)} nodes did not succeed; {told[0]}")
         return ran
 
     def recorded(self) -> "Recorded":
