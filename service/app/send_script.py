@@ -140,7 +140,7 @@ def ask(driven: Driven, history: History, *, action: Settle | Stop) -> None:
         return
     ref = AttemptRef(attempt.id, endpoint, attempt.boot_id, held_output(service, attempt.id), SETTLE_WAIT)
     verb = executor.stop if isinstance(action, Stop) else executor.settle
-    _record(driven, history.node_run, attempt=attempt, ask_node=lambda sink: verb(ref, sink))
+    _record(driven, history.node_run, attempt=attempt, ask_node=lambda sink: _proven(verb(ref, sink), resend=True))
 
 
 def held_output(service: Service, attempt_id: str) -> dict[Stream, int]:

@@ -74,3 +74,15 @@ def test_a_first_order_that_does_not_arrive_has_not_run(make: Make) -> None:
     node_run = world.play(world.request("cure", "gpu-01"))[0]
 
     assert (node_run.state, node_run.verdict) == (NodeRunState.FAILED, None)
+
+
+def test_a_question_that_does_not_arrive_proves_nothing_of_what_was_seen_running(make: Make) -> None:
+    world = make(works("cure"))
+    acting_orders(world, Report(ReportState.RUNNING, pid=7))
+    answers = [refused(NotStarted.UNREACHABLE), DONE]
+    world.scripted.settle = lambda attempt, on_output: answers.pop(0)  # type: ignore[method-assign]
+
+    node_run = world.play(world.request("cure", "gpu-01"))[0]
+
+    assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED)
+    assert answers == []
