@@ -292,6 +292,8 @@ stand() {
   elif recall pid pid began started kept _ && [ -n "$pid" ]; then
     stands=unknown
     ! same_lives "$pid" "$began" || [ "$kept" != "$boot" ] || stands=running
+    # On a busy node its keeper may need seconds to write down how it ended.
+    [ "$stands" = running ] || ! recall keeper left kept _ || ! same_lives "$left" "$kept" || stands=running
   else
     stands=void
   fi
@@ -432,9 +434,13 @@ copy() {
 # Wait for a byte and append it with the few that are there already, without a process. Sets
 # $count, 0 when the time was up; fails at the end of the stream.
 take_bytes() {
-  local text='' byte='' zero='' limit=$((segment - size < short ? segment - size : short))
+  local text='' byte='' zero='' failed limit=$((segment - size < short ? segment - size : short))
   count=0 much=''
-  IFS= read -r -d '' -n 1 -t "$patience" byte || { (($? > 128)); return; }
+  IFS= read -r -d '' -n 1 -t "$patience" byte || {
+    failed=$?
+    # The time may be up in the moment in which the byte was taken.
+    [ -n "$byte" ] || { ((failed > 128)); return; }
+  }
   while true; do
     [ -n "$byte" ] || zero='\0'
     text+=$byte
@@ -487,6 +493,8 @@ become_script() {
 keep() {
   local whole out_read out_write err_read err_write cut=whole how='' child='' patience
   exec </dev/null >/dev/null 2>&1
+  look "$BASHPID"
+  record keeper "$BASHPID" "$since"
   open_pipe
   exec {bell}<>"/dev/fd/$whole" {whole}<&-
   open_pipe
