@@ -5,9 +5,10 @@ and a claim whose owner is gone is taken over at start.
 """
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -21,6 +22,10 @@ from service.domain.run import NodeRun
 
 #: Without a wake-up, due rows are looked for this often (seconds).
 TICK = 1.0
+#: Claimed rows are looked at this often at most (seconds).
+MINDING = 0.25
+#: So long a row stays due while its thread is claiming it (seconds).
+CLAIMING = 0.05
 #: A node run that met a fault of our own is tried again after this long.
 AFTER_FAULT = timedelta(seconds=60)
 
@@ -37,6 +42,7 @@ class LocalEngine:
         self._threads = threads
         self._driving: dict[str, threading.Thread] = {}
         self._stopped: set[str] = set()
+        self._minded = time.monotonic() - MINDING
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._ending = threading.Event()
@@ -76,23 +82,39 @@ class LocalEngine:
     def _run(self) -> None:
         while not self._ending.is_set():
             try:
-                claimed = self._service.store.read(lambda reader: reader.owned_by_others(""))
-                self._take_left_over(claimed)
-                self._start_due()
-                self._stop_cancelled(claimed)
-                pause = self._pause()
+                minding = self._mind_claimed()
+                pause = min(minding, self._start_due())
             except Unavailable as error:
                 log.error("engine.store_unavailable", reason=str(error))
                 pause = TICK
             self._wake.wait(pause)
             self._wake.clear()
 
-    def _pause(self) -> float:
-        """Return the seconds until the next row is due, at most a tick."""
+    def _pause(self, now: datetime) -> float:
+        """Return the seconds until the next row is due, at most a tick; what was due at `now` has been seen to."""
+        if self._free() <= 0:
+            # The thread that ends next rings; to look before that would only keep it from ending.
+            return TICK
         at = self._service.store.read(lambda reader: reader.next_wake())
         if at is None:
             return TICK
+        if at <= now:
+            return CLAIMING
         return min(TICK, max(0.0, (at - self._service.clock.now()).total_seconds()))
+
+    def _mind_claimed(self) -> float:
+        """Look at what is claimed, a few times a second at most; return the seconds until the next look.
+
+        Each node run that ends rings the bell, and in a large run that is often.
+        """
+        early = self._minded + MINDING - time.monotonic()
+        if early > 0:
+            return early
+        claimed = self._service.store.read(lambda reader: reader.owned_by_others(""))
+        self._minded = time.monotonic()
+        self._take_left_over(claimed)
+        self._stop_cancelled(claimed)
+        return TICK
 
     def _take_left_over(self, claimed: Sequence[NodeRun]) -> None:
         """Take node runs whose owner is gone, our own after a fault of the store among them."""
@@ -103,13 +125,14 @@ class LocalEngine:
     def _taker(self, node_run: NodeRun) -> Callable[[Transaction], NodeRun | None]:
         return lambda transaction: transaction.take_from(node_run, owner=self._owner)
 
-    def _start_due(self) -> None:
+    def _start_due(self) -> float:
+        """Drive what is due, as far as threads are free; return how long to pause then, in seconds."""
         now = self._service.clock.now()
         free = self._free()
-        if free <= 0:
-            return
-        for node_run in self._service.store.read(lambda reader: reader.due(now, limit=free)):
-            self._drive(node_run.id, self._claimer(node_run.id))
+        if free > 0:
+            for node_run in self._service.store.read(lambda reader: reader.due(now, limit=free)):
+                self._drive(node_run.id, self._claimer(node_run.id))
+        return self._pause(now)
 
     def _claimer(self, node_run_id: str) -> Callable[[Transaction], NodeRun | None]:
         now = self._service.clock.now()
