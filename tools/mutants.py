@@ -126,6 +126,17 @@ MUTANTS = (
         ("tests/executors/test_envelope_start.py::test_a_start_that_comes_again_attaches_to_the_first",),
     ),
     Mutant(
+        "an answer does not wait for who keeps a stream",
+        (
+            Edit(
+                ENVELOPE,
+                'abandoned() { (($1 >= 4)) && { (($1 >= 50)) || find_left "$pid"; }; }',
+                "abandoned() { (($1 >= 4)); }",
+            ),
+        ),
+        ("tests/executors/test_envelope_slow.py",),
+    ),
+    Mutant(
         "the epoch is not compared",
         (
             Edit(

@@ -344,6 +344,10 @@ drained() {
   done
 }
 
+# Succeed when a stream need not be waited for after so many looks: a child may keep it open for ever. Where
+# none is left in the group, whoever keeps the stream has not had its turn yet; on a busy node that takes seconds.
+abandoned() { (($1 >= 4)) && { (($1 >= 50)) || find_left "$pid"; }; }
+
 # Follow the attempt until it is over or the time is up, then answer.
 follow() {
   local until=$((SECONDS + wait)) pause late=0 doubts=0
@@ -354,7 +358,7 @@ follow() {
     case $stands in
       running | preparing) ((SECONDS < until)) || break ;;
       unknown) ((doubts++ < 10)) || break ;; # its exit code may be on its way
-      finished) if drained || ((late++ == 4)); then break; fi ;; # a child may keep a stream open for ever
+      finished) if drained || abandoned "$((late++))"; then break; fi ;;
       *) break ;;
     esac
     case $stands in
