@@ -2,9 +2,23 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, Table, and_, func, literal, or_, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+)
 
 from service.app.ports import AuditFilter, Backlog, Page, RunbookSource, RunFilter, RunHead
 from service.domain.audit import AuditEvent
@@ -25,6 +39,30 @@ _CLAIMED = _NODE_RUNS.where(tables.CLAIMED).order_by(tables.node_runs.c.owner, t
 _OPEN_ACTING = _NODE_RUNS.where(tables.OPEN_ACTING).order_by(
     tables.node_runs.c.created_at, tables.node_runs.c.position, tables.node_runs.c.id
 )
+
+
+def _parts(column: Callable[[ColumnElement[str]], ColumnElement[bool]]) -> tuple[Select[Any], ...]:
+    """Return the queries for attempts, gates and resolutions, each in its order; `column` says of which node runs."""
+    attempts, gates, resolutions = tables.attempts, tables.gates, tables.resolutions
+    return (
+        select(attempts).where(column(attempts.c.node_run_id)).order_by(attempts.c.number),
+        select(gates).where(column(gates.c.node_run_id)).order_by(gates.c.opened_at, gates.c.round, gates.c.id),
+        select(resolutions)
+        .where(column(resolutions.c.node_run_id))
+        .order_by(resolutions.c.at, resolutions.c.after_number, resolutions.c.id),
+    )
+
+
+# Every step asks for these: to put a statement together costs more than SQLite needs to play it.
+_OF_NODE_RUN = _parts(lambda column: column == bindparam("of"))
+_OF_RUN = _parts(
+    lambda column: column.in_(select(tables.node_runs.c.id).where(tables.node_runs.c.run_id == bindparam("of")))
+)
+
+
+@cache
+def _by_id(table: Table) -> Select[Any]:
+    return select(table).where(table.c.id == bindparam("key"))
 
 
 class SqlReader:
@@ -91,12 +129,11 @@ class SqlReader:
 
     def history(self, node_run_id: str) -> History:
         """Return everything recorded of a node run; NotFound."""
-        return self._histories([self.node_run(node_run_id)], lambda column: column == node_run_id)[0]
+        return self._histories([self.node_run(node_run_id)], _OF_NODE_RUN, {"of": node_run_id})[0]
 
     def histories(self, run_id: str) -> tuple[History, ...]:
         """Return everything recorded of each node run of a run, by position, in four queries."""
-        of_run = select(tables.node_runs.c.id).where(tables.node_runs.c.run_id == run_id)
-        return self._histories(self.node_runs(run_id), lambda column: column.in_(of_run))
+        return self._histories(self.node_runs(run_id), _OF_RUN, {"of": run_id})
 
     def backlog(self) -> Backlog:
         """Return how many node runs are open, by state, and how many gates; it looks at nothing that has ended."""
@@ -234,17 +271,12 @@ class SqlReader:
         return tuple(rows.event_of(row) for row in self._all(query))
 
     def _histories(
-        self, node_runs: Sequence[NodeRun], among: Callable[[ColumnElement[str]], ColumnElement[bool]]
+        self, node_runs: Sequence[NodeRun], parts: Sequence[Select[Any]], of: Mapping[str, str]
     ) -> tuple[History, ...]:
-        attempts, gates, resolutions = tables.attempts, tables.gates, tables.resolutions
-        of_attempts = select(attempts).where(among(attempts.c.node_run_id)).order_by(attempts.c.number)
-        of_gates = select(gates).where(among(gates.c.node_run_id))
-        of_gates = of_gates.order_by(gates.c.opened_at, gates.c.round, gates.c.id)
-        of_resolutions = select(resolutions).where(among(resolutions.c.node_run_id))
-        of_resolutions = of_resolutions.order_by(resolutions.c.at, resolutions.c.after_number, resolutions.c.id)
-        by_attempt = _grouped(Attempt, self._all(of_attempts))
-        by_gate = _grouped(Gate, self._all(of_gates))
-        by_resolution = _grouped(Resolution, self._all(of_resolutions))
+        of_attempts, of_gates, of_resolutions = parts
+        by_attempt = _grouped(Attempt, self._all(of_attempts, of))
+        by_gate = _grouped(Gate, self._all(of_gates, of))
+        by_resolution = _grouped(Resolution, self._all(of_resolutions, of))
         return tuple(
             History(one, by_attempt.get(one.id, ()), by_gate.get(one.id, ()), by_resolution.get(one.id, ()))
             for one in node_runs
@@ -277,16 +309,16 @@ class SqlReader:
         return tuple(rows.from_row(NodeRun, row) for row in self._all(query))
 
     def _one(self, table: Table, key: str, *, what: str) -> RowMapping:
-        row = self._first(select(table).where(table.c.id == key))
+        row = self._first(_by_id(table), {"key": key})
         if row is None:
             raise _missing(what, key)
         return row
 
-    def _first(self, query: Select[Any]) -> RowMapping | None:
-        return self._connection.execute(query).mappings().first()
+    def _first(self, query: Select[Any], values: Mapping[str, str] | None = None) -> RowMapping | None:
+        return self._connection.execute(query, values).mappings().first()
 
-    def _all(self, query: Select[Any]) -> Sequence[RowMapping]:
-        return self._connection.execute(query).mappings().all()
+    def _all(self, query: Select[Any], values: Mapping[str, str] | None = None) -> Sequence[RowMapping]:
+        return self._connection.execute(query, values).mappings().all()
 
 
 def _grouped(kind: type[Part], found: Sequence[RowMapping]) -> dict[str, tuple[Part, ...]]:
