@@ -36,7 +36,7 @@ class Courier(Closing):
         self._ssh = ["ssh", "-F", "/dev/null", *flags, "-i", str(node.private_key)]
         self._to = f"{endpoint.user}@{node.address}"
         # The kernel ends it when the test process dies without cleaning up.
-        master = ["setpriv", "--pdeathsig", "TERM", *self._ssh, "-M", "-N", self._to]
+        master = ["setpriv", "--pdeathsig", "KILL", *self._ssh, "-M", "-N", self._to]
         self._master = subprocess.Popen(master, stdin=subprocess.DEVNULL)
         wait_until(lambda: self._socket.exists() or self._master.poll() is not None, "the connection stands")
 
@@ -64,7 +64,8 @@ class Courier(Closing):
 
     def close(self) -> None:
         """Cut the connection."""
-        self._master.terminate()
+        # Not SIGTERM: ssh minds it only when it has something to read, and of a node that booted nothing comes.
+        self._master.kill()
         self._master.wait()
         self._folder.cleanup()
 
