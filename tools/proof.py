@@ -57,8 +57,10 @@ def parse_report(text: str, *, date: str, kernel: str, command: str) -> dict[str
     """Return a row for each test of a junit report."""
     rows = {}
     for case in ElementTree.fromstring(text).iter("testcase"):
+        if case.get("name") is None:
+            continue  # a run that was interrupted leaves its last test without a name and without a result
         told = {item.get("name"): item.get("value", "") for item in case.iter("property")}
-        name = told.get("proof") or case.get("name", "?").removeprefix("test_").replace("_", " ")
+        name = told.get("proof") or case.get("name", "").removeprefix("test_").replace("_", " ")
         outcome = {child.tag for child in case}
         result = "failed" if outcome & {"failure", "error"} else "not run" if "skipped" in outcome else "passed"
         rows[name] = Row(name, told.get("count") or "1", result, date, kernel, command)

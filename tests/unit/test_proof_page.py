@@ -7,10 +7,11 @@ REPORT = """<testsuites><testsuite>
 <property name="count" value="1000"/></properties></testcase>
 <testcase name="test_a_mutant_is_caught[epoch]"><failure message="survived"/></testcase>
 <testcase name="test_the_compose_file_starts"><skipped message="no podman"/></testcase>
+<testcase time="29.0"/>
 </testsuite></testsuites>"""
 
 
-def test_each_test_of_a_report_is_a_row() -> None:
+def test_each_test_of_a_report_is_a_row_and_one_that_was_interrupted_is_none() -> None:
     rows = parse_report(REPORT, date="2026-01-02", kernel="6.18", command="make proof")
 
     rest = ("2026-01-02", "6.18", "make proof")
