@@ -12,7 +12,7 @@ from service.executors.ssh.executor import Persistence, SshExecutor
 from service.executors.ssh.link import Patience
 from service.executors.ssh.pool import Limits
 
-IMPATIENT = Patience(connect=2, handshake=5, login=5, channel=4, look=8, silence=1.5, answer=1.5)
+IMPATIENT = Patience(connect=2, handshake=12, login=5, channel=4, look=8, silence=1.5, answer=1.5)
 
 
 def now() -> datetime:
