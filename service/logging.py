@@ -36,6 +36,9 @@ def configure(stream: TextIO | None = None, *, level: int = logging.INFO) -> Non
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
+    for own in ("uvicorn", "uvicorn.access", "uvicorn.error"):
+        # What another has set up for them in this process would go around us, line ends and all.
+        logging.getLogger(own).handlers, logging.getLogger(own).propagate = [], True
     for chatty in ("uvicorn.access", "uvicorn.error", "httpx", "httpcore", "paramiko", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     structlog.configure(

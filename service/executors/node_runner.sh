@@ -489,8 +489,18 @@ become_script() {
   export HOME PATH="$path" LANG=C.UTF-8 UNSTICK_RUN_ID="$run" UNSTICK_STEP="$step" UNSTICK_ATTEMPT="$attempt" \
     UNSTICK_TARGETS="$dir/targets" UNSTICK_BOOT_ID="${first_boot:-$boot}"
   unset SHLVL OLDPWD
-  exec "$BASH" "$dir/script"
+  hear_signals
+  exec "${again[@]}" "$BASH" "$dir/script"
 }
+
+# Set $again to what gives a script back the signals that whoever started us ignores, as nohup and
+# units of systemd do: it would never end at a broken pipe. A shell cannot do that (coreutils 8.31 can).
+hear_signals() {
+  local status=''
+  again=()
+  { IFS= read -r -d '' status </proc/self/status; } 2>/dev/null
+  [[ ! $status =~ SigIgn:[[:space:]]*0*[1-9a-f] ]] || ! env --default-signal true || again=(env --default-signal)
+} 2>/dev/null
 
 # Start the script, keep its standard output and write down how it ended, whatever becomes of the
 # connection. Only this process waits for the script, and nobody for this one.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+import uvicorn
 
 from service import logging
 
@@ -41,7 +42,10 @@ def test_an_event_tells_when_and_how_bad(lines: io.StringIO) -> None:
     assert (event["level"], event["event"], event["node_run"], event["at"][-1]) == ("error", "engine.fault", "a", "Z")
 
 
-def test_libraries_log_in_the_same_form(lines: io.StringIO) -> None:
+def test_libraries_log_in_the_same_form_whatever_was_set_up_for_them_before(lines: io.StringIO) -> None:
+    uvicorn.Config("service.web.app:create_app")  # the handlers of its own, which do not propagate
+    logging.configure(lines)
+
     standard.getLogger("uvicorn.error").error("bad %s", "thing\r")
 
     assert json.loads(lines.getvalue())["event"] == "bad thing\r"

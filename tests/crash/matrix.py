@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,12 +21,15 @@ from service.executors.local import LocalExecutor
 from service.main import SystemClock, open_store, record_service, serve
 from service.settings import Settings
 from tests.crash.boundaries import Boundaries, counted
+from tests.crash.machine import PretendMachine
 
 RUNBOOKS = Path(__file__).parent / "runbooks"
 #: Ids, digests and boots differ between two runs that are the same otherwise.
 CHANGING = ("attempt", "gate", "digest", "boot_id", "output_sha256", "token", "retry_of", "file_sha256", "revision")
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 PATIENCE_SECONDS = 120.0
+#: Of a script that takes longer than usual the output is written once more in between: two boundaries each time.
+JITTER = 4
 #: What is asked for, beside the node.
 SIX_STEPS = {"runbook": "six-steps", "reason": "crash matrix"}
 #: What the scripts of that runbook write down, each once.
@@ -150,6 +153,10 @@ class Play:
         """Return the audit of everything but tokens, ids and times removed."""
         return in_child(lambda: _audit(self.settings))  # type: ignore[no-any-return]
 
+    def died(self) -> bool:
+        """Whether the service died at the boundary at which it should."""
+        return len((self.folder / "boundaries").read_text().splitlines()) == self.crash_at
+
     def _play(self) -> dict[str, Any]:
         body = {**self.request, "nodes": [self.node]}
         begun = time.monotonic()
@@ -236,8 +243,11 @@ def bare(run: dict[str, Any]) -> list[Any]:
 
 
 def faults(name: str, played: Play, run: dict[str, Any], *, machine: Machine, undisturbed: Undisturbed) -> list[str]:
-    """Return what differs from the undisturbed run."""
+    """Return what differs from the undisturbed run; near its end a run may have had fewer boundaries."""
     found = []
+    near_the_end = played.crash_at is not None and played.crash_at > len(undisturbed.boundaries) - JITTER
+    if played.crash_at is not None and not played.died() and (played.restarts or not near_the_end):
+        found.append(f"{name}: it did not die there")
     if machine.executions() != EXECUTIONS:
         found.append(f"{name}: executions {machine.executions()}")
     if bare(run) != bare(undisturbed.run):
@@ -279,3 +289,26 @@ def _bare(value: Any) -> Any:
     if isinstance(value, list):
         return [_bare(item) for item in value]
     return UUID.sub("UUID", value) if isinstance(value, str) else value
+
+
+def play_pretended(
+    folder: Path, machine: PretendMachine, config: Path, crash_at: int | None = None
+) -> tuple[Play, dict[str, Any]]:
+    """Play the run on a pretended machine in its first state."""
+    machine.reset()
+    played = Play(settings_for(folder, config=config), folder, tuple(machine.enter_prefix), "gpu-01", crash_at)
+    return played, played.run()
+
+
+def faults_at(
+    boundaries: Iterable[int], folder: Path, *, machine: PretendMachine, config: Path, undisturbed: Undisturbed
+) -> list[str]:
+    """Crash at each of the boundaries in a run of its own, and return what differs from the undisturbed run."""
+    wrong = []
+    for crash_at in boundaries:
+        place = folder / str(crash_at)
+        place.mkdir()
+        played, run = play_pretended(place, machine, config, crash_at)
+        name = f"{crash_at} {undisturbed.boundaries[crash_at - 1]}"
+        wrong += faults(name, played, run, machine=machine, undisturbed=undisturbed)
+    return wrong

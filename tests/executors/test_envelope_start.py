@@ -1,7 +1,9 @@
 """What a script finds when it starts on the node, and how its end is told."""
 
 import base64
+import signal
 import subprocess
+import sys
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -98,12 +100,32 @@ def test_the_first_look_sees_the_boot_of_the_node(place: Place) -> None:
 def test_a_script_runs_in_a_session_and_a_group_of_its_own(place: Place) -> None:
     heard = Heard()
     text = "umask; pwd; ls /proc/$$/fd | tr '\\n' ' '; read -r _ _ _ _ group session _ </proc/$$/stat; "
-    text += 'echo "$(($$ == group)) $((session == group))"; grep -c "SigIgn:.*0000000000000000" /proc/self/status'
+    text += 'echo "$(($$ == group)) $((session == group))"'
 
     place.start(order(text), heard)
 
     # The descriptor 255 is bash's own, for the script it reads. The session is that of the watchdog.
-    assert heard.text().decode() == "0022\n/\n0 1 2 255 1 0\n1\n"
+    assert heard.text().decode() == "0022\n/\n0 1 2 255 1 0\n"
+
+
+@pytest.mark.parametrize("ignored", [(), (signal.SIGPIPE, signal.SIGINT, signal.SIGHUP)])
+def test_a_script_hears_the_signals_that_whoever_started_the_envelope_ignores(
+    place: Place, ignored: tuple[signal.Signals, ...]
+) -> None:
+    heard = Heard()
+    executor = LocalExecutor(prefix=[*place.prefix, *ignoring(ignored)])
+
+    executor.start(order("grep SigIgn /proc/self/status; yes | head -n 1; echo ${PIPESTATUS[0]}"), heard)
+    executor.close()
+
+    assert heard.text().decode() == "SigIgn:\t0000000000000000\ny\n141\n"
+
+
+def ignoring(signals: tuple[signal.Signals, ...]) -> list[str]:
+    """Return what starts a program with signals ignored, as nohup does, or with none."""
+    code = "import os, signal, sys; [signal.signal(number, signal.SIG_DFL) for number in (1, 2, 3, 13, 25)]; "
+    code += "".join(f"signal.signal({number:d}, signal.SIG_IGN); " for number in signals)
+    return [sys.executable, "-c", code + "os.execvp(sys.argv[1], sys.argv[1:])"]
 
 
 def test_values_arrive_unchanged_and_nothing_of_them_runs(place: Place) -> None:

@@ -57,7 +57,7 @@ def ended(api: Api, world: World) -> str:
 def server(api: Api) -> Iterator[str]:
     """Give the address of the application behind a real server."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(api.app, log_level="warning", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(api.app, log_config=None, timeout_graceful_shutdown=1)
         running = uvicorn.Server(config)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
         thread.start()

@@ -232,3 +232,21 @@ def test_a_jump_host_that_breaks_while_a_script_runs_is_dialled_again(
 
     assert said(report) == (ReportState.FINISHED, None, 4), report.reason
     assert (tmp_path / "count").read_text() == "x\n"
+
+
+def test_a_goodbye_that_fails_gives_up_the_connection_all_the_same(
+    sshd: Sshd, jump: Sshd, ssh: SshExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    us = threading.current_thread()
+
+    def broken() -> None:
+        if threading.current_thread() is us:
+            raise EOFError
+
+    with ssh._pool.lease(sshd.endpoint(jump=jump.endpoint(name="bastion"))) as link:
+        monkeypatch.setattr(link.transport.sock, "close", broken)
+        link.close()
+
+    report = ssh.start(order(sshd.endpoint(jump=jump.endpoint(name="bastion")), "exit 5"), Heard())
+
+    assert said(report) == (ReportState.FINISHED, None, 5), report.reason
