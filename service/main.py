@@ -1,4 +1,8 @@
-"""The composition root: the only place that builds the store, the executors, the engine and the web."""
+"""The composition root: the only place that builds the store, the executors, the engine and the web.
+
+What is built on a large library (paramiko, sqlalchemy, alembic, uvicorn) is imported where it is built: together
+they are two thirds of the start of a command that needs none of them.
+"""
 
 import hashlib
 import os
@@ -32,16 +36,14 @@ from service.engine.local import LocalEngine
 from service.executors.envelope import node_runner
 from service.executors.local import LocalExecutor
 from service.executors.registry import ExecutorsByKind
-from service.executors.ssh.executor import SshExecutor
 from service.inventory.file import FileInventory
 from service.settings import Settings
-from service.store import locks
-from service.store.locks import EngineLock
-from service.store.session import is_sqlite, parse_url, sqlite_file
-from service.store.sql_store import SqlStore
 
 if TYPE_CHECKING:
     import uvicorn
+
+    from service.store.locks import EngineLock
+    from service.store.sql_store import SqlStore
 
 #: After SIGTERM scripts that are followed are given this long (seconds); then they go on alone.
 GRACE: Final = 5.0
@@ -74,9 +76,12 @@ class Ports:
 
 
 def open_store(
-    settings: Settings, clock: Clock, *, lock: EngineLock | None = None, must_exist: bool = False
-) -> SqlStore:
+    settings: Settings, clock: Clock, *, lock: "EngineLock | None" = None, must_exist: bool = False
+) -> "SqlStore":
     """Open the record; NotFound when `must_exist` and there is no file yet."""
+    from service.store.session import is_sqlite, parse_url, sqlite_file
+    from service.store.sql_store import SqlStore
+
     url = settings.database_url.get_secret_value()
     parsed = parse_url(url)
     if must_exist and is_sqlite(parsed) and not sqlite_file(parsed).exists():
@@ -127,11 +132,15 @@ def record_service(store: Store, *, clock: Clock) -> Service:
 
 def build_executors(clock: Clock) -> Executors:
     """Return the executors of every kind, each behind the guard of dry runs."""
+    from service.executors.ssh.executor import SshExecutor
+
     return ExecutorsByKind(local=GuardedExecutor(LocalExecutor()), ssh=GuardedExecutor(SshExecutor(clock.now)))
 
 
 def offered_host_keys(endpoint: Endpoint, clock: Clock) -> tuple[PublicKey, ...]:
     """Return the host keys that a machine shows to anybody, the best type first; they prove nothing by themselves."""
+    from service.executors.ssh.executor import SshExecutor
+
     with closing(SshExecutor(clock.now)) as executor:
         return executor.offered_host_keys(endpoint)
 
@@ -164,6 +173,8 @@ def serve(
     `say` gets lines for the person who started it. Raises Conflict when another service has the
     database, ConfigInvalid when a file or the address cannot be used.
     """
+    from service.store import locks
+
     if dev and not settings.loopback:
         raise ConfigInvalid(f"--dev serves on this machine alone, not on {settings.host}.", "Unset UNSTICK_HOST.")
     logging.configure()
@@ -186,7 +197,7 @@ def serve(
 class _Serving:
     """One service on its way from start to stop."""
 
-    def __init__(self, settings: Settings, ports: Ports, *, lock: EngineLock, clock: Clock) -> None:
+    def __init__(self, settings: Settings, ports: Ports, *, lock: "EngineLock", clock: Clock) -> None:
         self._url = settings.database_url.get_secret_value()
         self._lock = lock
         self._executors = ports.executors
@@ -223,10 +234,9 @@ class _Serving:
             log.info("serve.stopped")
 
     def _server(self) -> "uvicorn.Server":
-        # Only who serves needs the web; it is a third of the start of every other command.
-        import uvicorn  # noqa: PLC0415
+        import uvicorn
 
-        from service.web.app import create_app  # noqa: PLC0415
+        from service.web.app import create_app
 
         app = create_app(self._service, readiness=(self._engine.fault, self._inventory_fault, self._lock_fault))
         return uvicorn.Server(
@@ -274,6 +284,8 @@ class _Serving:
 
     def _mind_lock(self) -> None:
         """Stop when another service may have the database: PostgreSQL has ended the session of our lock."""
+        from service.store import locks
+
         if self._lock.still_held():
             return
         if self._locked:
@@ -313,6 +325,8 @@ def _url_of(listener: socket.socket) -> str:
 
 def service_id(settings: Settings) -> str:
     """Return what names this installation on a node: the host for people, and what tells its database apart."""
+    from service.store.session import is_sqlite, parse_url, sqlite_file
+
     parsed = parse_url(settings.database_url.get_secret_value())
     if is_sqlite(parsed):
         machine = Path("/etc/machine-id")

@@ -1,14 +1,15 @@
-"""`unstick serve`, `migrate`, `doctor`: on the host of the service."""
+"""`unstick serve`, `migrate`, `doctor`: on the host of the service.
+
+The help of every command is made from these modules, so what only one of them needs is imported when it runs.
+"""
 
 from typing import Annotated
 
 import typer
 
 from service import main
-from service.cli.examination import examine
 from service.cli.printing import say
 from service.settings import load_settings
-from service.store import migrate as store_migrate
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,6 +31,8 @@ def serve(
 
 def migrate() -> None:
     """Bring the database to the tables of this version. Refused while a service has it; make a backup first."""
+    from service.store import migrate as store_migrate
+
     before, after = store_migrate.upgrade(load_settings().database_url.get_secret_value())
     since = "as before" if before == after else f"before: {before or 'empty'}"
     say(f"The database is at revision {after}, {since}.")
@@ -37,6 +40,8 @@ def migrate() -> None:
 
 def doctor() -> None:
     """Examine settings, files and database, and say how to mend what is wrong. Exits 1 when something is."""
+    from service.cli.examination import examine
+
     settings = load_settings()
     bad = 0
     for finding in examine(settings):
