@@ -71,10 +71,12 @@ class Postgres(Closing):
         """Give the address of a database as SQLAlchemy reads it."""
         return f"postgresql+psycopg://{ADMINISTRATOR}:{self._password}@127.0.0.1:{self.port}/{database}"
 
-    def create(self, *, template: str = "template0") -> str:
+    def create(self, *, template: str = "template0", encoding: str = "UTF8") -> str:
         """Create a fresh database and return its address; `template` names one to copy that nobody is connected to."""
         name = f"t{secrets.token_hex(6)}"
-        order = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
+        order = sql.SQL("CREATE DATABASE {} TEMPLATE {} ENCODING {}").format(
+            sql.Identifier(name), sql.Identifier(template), sql.Literal(encoding)
+        )
         with psycopg.connect(self._conninfo(), autocommit=True) as connection:
             connection.execute(order)
         return self.url(name)

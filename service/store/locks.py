@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool
 
 from service.domain.errors import ConfigInvalid, Conflict
 from service.store.faults import unavailable
-from service.store.session import is_sqlite, parse_url, sqlite_file
+from service.store.session import insist_on_utf8, is_sqlite, parse_url, sqlite_file
 
 #: The first half of every advisory lock of ours on PostgreSQL: `unst` in ASCII.
 SPACE = 0x756E7374
@@ -39,7 +39,8 @@ class EngineLock(Protocol):
 def acquire(url: str, *, name: str, wait: timedelta = timedelta(0)) -> EngineLock:
     """Take the lock of the engine for what `name` says (`serve`, `worker`, `migrate`).
 
-    Raises Conflict, which says who has it, after waiting in vain; Unavailable without a database.
+    Raises Conflict, which says who has it, after waiting in vain; Unavailable without a database, ConfigInvalid
+    for one that cannot be used.
     """
     parsed = parse_url(url)
     if is_sqlite(parsed):
@@ -47,6 +48,7 @@ def acquire(url: str, *, name: str, wait: timedelta = timedelta(0)) -> EngineLoc
     engine = create_engine(
         parsed, poolclass=NullPool, connect_args={"connect_timeout": 5}, isolation_level="AUTOCOMMIT"
     )
+    insist_on_utf8(engine)
     try:
         return _SessionLock(engine, name=name, wait=wait)
     except SQLAlchemyError as error:

@@ -43,7 +43,8 @@ class Database:
 def open_database(url: str) -> Database:
     """Make the engines; a SQLite file is made when there is none, for its owner alone.
 
-    Raises ConfigInvalid when the URL or the file cannot be used. Nothing is asked of a server yet.
+    Raises ConfigInvalid when the URL or the file cannot be used. Nothing is asked of a server yet; the first
+    connection raises ConfigInvalid when its database has another encoding than UTF8.
     """
     parsed = parse_url(url)
     if is_sqlite(parsed):
@@ -93,6 +94,27 @@ def protect_file(path: Path) -> None:
         raise ConfigInvalid(f"Others may read {path}, and it is not ours.", f"chmod 0600 {path}") from error
     finally:
         os.close(descriptor)
+
+
+def insist_on_utf8(engine: Engine) -> None:
+    """Let each new connection raise ConfigInvalid when the database of PostgreSQL has another encoding.
+
+    One in SQL_ASCII takes any bytes and gives text back as bytes; one in LATIN1 takes no other letters.
+    """
+
+    def look(connection: Any, _record: Any) -> None:
+        # The server says it unasked (protocol-flow, "ParameterStatus" in PostgreSQL's manual); a pooler may not.
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding not in (None, "UTF8"):
+            name = connection.info.dbname
+            connection.close()
+            raise ConfigInvalid(
+                f"The database {name} has the encoding {encoding}; the record needs UTF8.",
+                f"Make another and name it in UNSTICK_DATABASE_URL: createdb -E UTF8 -T template0 {name}_utf8",
+            )
+
+    # First of all, since SQLAlchemy itself asks for text when it has a connection.
+    event.listen(engine, "connect", look, insert=True)
 
 
 def _sqlite_engine(url: URL, *, writes: bool) -> Engine:
@@ -155,5 +177,6 @@ def _postgres_engine(url: URL, *, writes: bool) -> Engine:
         connection.execute("; ".join(_POSTGRES_SETTINGS))
         connection.autocommit = False
 
+    insist_on_utf8(engine)
     event.listen(engine, "connect", connect)
     return engine
