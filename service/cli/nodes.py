@@ -1,7 +1,7 @@
 """`unstick nodes`: list those of a running service; check and add them on the files of this host."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,16 @@ from service.domain.public_key import parse_public_key
 from service.inventory.edit import append_node, render_node
 from service.settings import load_settings
 
+KeyFile = Annotated[Path | None, typer.Option(metavar="FILE", help="The private key of that user.")]
+CertificateFile = Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate of that key.")]
+HostKey = Annotated[str | None, typer.Option(metavar="KEY", help="Its host key: 'ssh-ed25519 AAAA...'.")]
+HostCa = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY", help="The authority that signs its host certificate; may be repeated."),
+]
+Jump = Annotated[
+    str | None, typer.Option(metavar="NODE", help="The node of the inventory through which it is reached.")
+]
 Scan = Annotated[bool, typer.Option("--scan", help="Ask the machine for its host key, and show its fingerprint.")]
 Write = Annotated[bool, typer.Option("--write", help="Write the node into inventory.yaml.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether the fingerprint is right.")]
@@ -86,8 +96,11 @@ def add(
     ] = ExecutorKind.SSH,
     port: Annotated[int, typer.Option(metavar="P", min=1, max=65535, help="The port of its sshd.")] = 22,
     user: Annotated[str, typer.Option(metavar="U", help="The user who logs in.")] = "root",
-    key_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The private key of that user.")] = None,
-    host_key: Annotated[str | None, typer.Option(metavar="KEY", help="Its host key: 'ssh-ed25519 AAAA...'.")] = None,
+    key_file: KeyFile = None,
+    certificate_file: CertificateFile = None,
+    host_key: HostKey = None,
+    host_ca: HostCa = None,
+    jump: Jump = None,
     become: Annotated[Become, typer.Option(metavar="B", help="sudo, where the user is not root.")] = Become.NONE,
     login: Annotated[
         Login, typer.Option(metavar="L", help="Which user this is: root, system, lingering.")
@@ -101,20 +114,11 @@ def add(
     yes: Yes = False,
 ) -> None:
     """Print what stands in inventory.yaml for a node, or write it there. Comments in that file stay."""
-    endpoint = Endpoint(
-        name,
-        executor,
-        address or name,
-        port=port,
-        user=user,
-        key_file=str(key_file.absolute()) if key_file is not None else None,
-        host_keys=(parse_public_key(host_key).line,) if host_key is not None else (),
-        become=become,
-        login=login,
-        view=view,
-    )
+    endpoint = Endpoint(name, executor, address or name, port=port, user=user, become=become, login=login, view=view)
+    endpoint = _with_keys(endpoint, key_file, certificate_file=certificate_file)
+    endpoint = replace(endpoint, host_keys=_keys(None if host_key is None else [host_key]), host_authorities=_keys(host_ca))
     node = Node(name, endpoint, tuple(pool or ()), controller, pairs(attribute, option="--attribute"))
-    _add(node, _Wishes(scan, write, yes))
+    _add(node, jump, wishes=_Wishes(scan, write, yes))
 
 
 @dataclass(frozen=True)
@@ -124,14 +128,38 @@ class _Wishes:
     yes: bool
 
 
-def _add(node: Node, wishes: _Wishes) -> None:
+def _with_keys(endpoint: Endpoint, key_file: Path | None, *, certificate_file: Path | None) -> Endpoint:
+    """Return the endpoint with the files of its user; relative names are meant from here, not from the inventory."""
+    if certificate_file is not None and key_file is None:
+        raise InvalidInput("A certificate is of a key, and none is named.", "Add --key-file.")
+    key, certificate = (str(file.absolute()) if file is not None else None for file in (key_file, certificate_file))
+    return replace(endpoint, key_file=key, certificate_file=certificate)
+
+
+def _keys(texts: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(parse_public_key(text).line for text in texts or ())
+
+
+def _through(node: Node, jump: str, *, beside: Mapping[str, Node]) -> Node:
+    """Return the node as it is reached through another one of the inventory; NotFound."""
+    other = beside.get(jump)
+    if other is None or other.endpoint.executor is not ExecutorKind.SSH:
+        raise NotFound(f"The jump host {jump} is no node that is reached by SSH.", "`unstick nodes add` adds one.")
+    return replace(node, endpoint=replace(node.endpoint, jump=other.endpoint))
+
+
+def _add(node: Node, jump: str | None, *, wishes: _Wishes) -> None:
+    settings = load_settings()
+    beside: Mapping[str, Node] = main.read_inventory(settings).nodes if jump is not None else {}
+    if jump is not None:
+        node = _through(node, jump, beside=beside)
     if wishes.scan:
         node = replace(node, endpoint=replace(node.endpoint, host_keys=(_scanned(node.endpoint, yes=wishes.yes),)))
-    sys.stdout.write(render_node(node))
+    sys.stdout.write(render_node(node, beside=beside))
     sys.stdout.flush()
-    if node.endpoint.executor is ExecutorKind.SSH and not node.endpoint.host_keys:
+    if node.endpoint.executor is ExecutorKind.SSH and not (node.endpoint.host_keys or node.endpoint.host_authorities):
         tell("It names no host key, so no script is sent there before a known_hosts file does: add --scan.")
-    file = main.inventory_file(load_settings())
+    file = main.inventory_file(settings)
     if wishes.write:
         append_node(file, node)
         tell(f"Written to {file}. Next: unstick nodes check {node.name}")

@@ -4,7 +4,7 @@ import fcntl
 import io
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,12 +17,13 @@ from service.domain.node import Become, Endpoint, ExecutorKind, Login, Node, Vie
 from service.inventory.build import build_inventory
 
 _DEFAULT = Endpoint("", ExecutorKind.SSH, "")
+_ALONE: Mapping[str, Node] = {}
 
 
-def render_node(node: Node) -> str:
-    """Return the block that stands under `nodes` for a node, ready to paste."""
+def render_node(node: Node, *, beside: Mapping[str, Node] = _ALONE) -> str:
+    """Return the block that stands under `nodes` for a node, ready to paste `beside` those that are there."""
     out = io.StringIO()
-    _yaml().dump({"nodes": {node.name: _words(node)}}, out)
+    _yaml().dump({"nodes": {node.name: _words(node, beside)}}, out)
     return out.getvalue()
 
 
@@ -37,7 +38,7 @@ def append_node(path: Path, node: Node) -> None:
         before = build_inventory(text, str(path), folder=path.parent).nodes if text.strip() else {}
         if node.name in before:
             raise Conflict(f"`{node.name}` is in {path} already.", "Edit it there, or give another name.")
-        fresh = _with_node(text, node)
+        fresh = _with_node(text, node, beside=before)
         try:
             build_inventory(fresh, str(path), folder=path.parent)
         except ConfigInvalid as error:
@@ -56,7 +57,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _with_node(text: str, node: Node) -> str:
+def _with_node(text: str, node: Node, *, beside: Mapping[str, Node]) -> str:
     yaml = _yaml()
     try:
         document = yaml.load(text)
@@ -66,7 +67,7 @@ def _with_node(text: str, node: Node) -> str:
         document = CommentedMap()
     if document.get("nodes") is None:
         document["nodes"] = CommentedMap()
-    document["nodes"][node.name] = _words(node)
+    document["nodes"][node.name] = _words(node, beside)
     out = io.StringIO()
     yaml.dump(document, out)
     return out.getvalue()
@@ -80,13 +81,16 @@ def _yaml() -> YAML:
     return yaml
 
 
-def _words(node: Node) -> CommentedMap:
-    """Return what differs from the defaults, in the words of the inventory."""
+def _words(node: Node, beside: Mapping[str, Node]) -> CommentedMap:
+    """Return what differs from the defaults, in the words of the inventory; a jump host that is a node by its name."""
     endpoint = node.endpoint
     words = CommentedMap(executor=endpoint.executor.value)
     words |= _reach(endpoint, node.name)
-    if endpoint.jump is not None:
-        words["jump"] = CommentedMap({"address": endpoint.jump.address, **_reach(endpoint.jump, "")})
+    jump = endpoint.jump
+    if jump is not None and jump.name in beside and beside[jump.name].endpoint == jump:
+        words["jump"] = jump.name
+    elif jump is not None:
+        words["jump"] = CommentedMap({"address": jump.address, **_reach(jump, "")})
     for word, value, default in (
         ("become", endpoint.become, Become.NONE),
         ("view", endpoint.view, View.MACHINE),

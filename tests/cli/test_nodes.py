@@ -8,6 +8,7 @@ import pytest
 
 from lab.sshd import SshdFarm
 from service.domain.public_key import parse_public_key
+from service.inventory.file import load_inventory
 from tests.cli.installation import Installation, Someone
 
 pytest_plugins = ["lab.fixtures"]
@@ -91,6 +92,75 @@ def test_scan_shows_the_fingerprint_and_writes_only_what_was_confirmed(
     assert parse_public_key(server.host_key).fingerprint in unasked.stderr
     assert server.host_key in confirmed.stdout
     assert {"reached", "host key", "login"} <= set(row["passed"])
+
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+CA = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAabAeDOvM2SGPZmqnMcLi3bdLqiXmbUHiZDYqNk1ExP"
+
+
+def test_add_takes_a_jump_host_a_certificate_and_a_host_authority(place: Installation) -> None:
+    file = place.folder / "config" / "inventory.yaml"
+    file.write_text(f"nodes:\n  bastion: {{executor: ssh, address: 192.0.2.254, host_key: {KEY}}}\n")
+    words = ("--jump", "bastion", "--key-file", "id", "--certificate-file", "id-cert.pub", "--host-ca", f"{CA} ours")
+
+    done = place("nodes", "add", "gpu-01", *words, "--write")
+
+    assert (done.returncode, done.stderr) == (
+        0,
+        "Written to config/inventory.yaml. Next: unstick nodes check gpu-01\n",
+    )
+    assert done.stdout == (
+        "nodes:\n"
+        "  gpu-01:\n"
+        "    executor: ssh\n"
+        f"    key_file: {place.folder}/id\n"
+        f"    certificate_file: {place.folder}/id-cert.pub\n"
+        f"    host_ca: {CA}\n"
+        "    jump: bastion\n"
+    )
+    nodes = load_inventory(file).nodes
+    assert nodes["gpu-01"].endpoint.jump == nodes["bastion"].endpoint
+    assert nodes["gpu-01"].endpoint.host_authorities == (CA,)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--jump", "bastion"),
+            "The jump host bastion is no node that is reached by SSH.\n`unstick nodes add` adds one.\n",
+        ),
+        (("--jump", "n00"), "The jump host n00 is no node that is reached by SSH.\n`unstick nodes add` adds one.\n"),
+        (("--certificate-file", "c"), "A certificate is of a key, and none is named.\nAdd --key-file.\n"),
+        (
+            ("--host-ca", "ours"),
+            "A public key is a type and base64, such as `ssh-ed25519 AAAA...`.\n",
+        ),
+    ],
+)
+def test_add_refuses_a_way_that_leads_nowhere(place: Installation, words: tuple[str, ...], said: str) -> None:
+    done = place("nodes", "add", "gpu-01", *words)
+
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+def test_a_node_behind_a_jump_host_is_scanned_through_it(
+    place: Installation, sshd_farm: Callable[..., SshdFarm]
+) -> None:
+    farm = sshd_farm(2)
+    bastion, node = farm.servers
+    reach = ("--port", str(farm.port), "--key-file", str(farm.private_key))
+    place("nodes", "add", "bastion", "--address", bastion.address, *reach, "--host-key", bastion.host_key, "--write")
+
+    done = place(
+        "nodes", "add", "gpu-01", "--address", node.address, *reach, "--jump", "bastion", "--scan", "--yes", "--write"
+    )
+    checked = place("nodes", "check", "gpu-01", "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert "    jump: bastion\n" in done.stdout
+    assert node.host_key in done.stdout
+    assert {"reached", "host key", "login"} <= set(json.loads(checked.stdout)[0]["passed"])
 
 
 def test_an_address_where_nobody_answers_is_told(place: Installation) -> None:

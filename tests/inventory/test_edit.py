@@ -107,6 +107,22 @@ def test_the_block_has_what_differs_from_the_defaults_and_reads_back(tmp_path: P
     assert "view" not in block
 
 
+@pytest.mark.parametrize(
+    ("jump", "expected"),
+    [("gpu-01", "    jump: gpu-01\n"), ("gpu02", "    jump:\n      address: gpu02\n")],
+    ids=["as it stands there", "another than stands there"],
+)
+def test_a_jump_host_that_is_a_node_is_written_by_its_name(path: Path, jump: str, expected: str) -> None:
+    there = load_inventory(path).nodes
+    endpoint = there["gpu-01"].endpoint if jump == "gpu-01" else Endpoint(jump, ExecutorKind.SSH, jump, port=2222)
+    node = Node("gpu-09", Endpoint("gpu-09", ExecutorKind.SSH, "192.0.2.9", jump=endpoint))
+
+    append_node(path, node)
+
+    assert expected in path.read_text()
+    assert load_inventory(path).nodes["gpu-09"] == node
+
+
 def test_writers_at_the_same_time_lose_no_node(path: Path) -> None:
     nodes = [
         Node(f"n{number}", Endpoint(f"n{number}", ExecutorKind.SSH, f"192.0.2.{number}")) for number in range(20, 28)
