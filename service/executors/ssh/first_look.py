@@ -12,6 +12,7 @@ from service.executors.ssh.link import BROKEN, Link, close_quietly, unreachable
 #: Users below are the system's own; logind spares their IPC (logind.conf(5), RemoveIPC).
 _FIRST_NORMAL_UID = 1000
 _MOST_BYTES = 65536
+_ROOT_RULE = "`login: root` wants uid 0"
 
 # Constant: nothing of an order is in it. Its answer is found by its own words, since start-up files of the
 # login shell may write before and after.
@@ -61,6 +62,16 @@ def look(link: Link) -> FirstLook:
     return FirstLook(int(uid), user, linger == "yes", sudo == "yes", boot or None)
 
 
+def judge_unseen(endpoint: Endpoint) -> None:
+    """Return when it may be tried to log in; else NotSent.
+
+    A look is a login too, and its end can fire RemoveIPC: what the inventory alone shows to be wrong is refused
+    before anybody logs in.
+    """
+    if endpoint.login is Login.ROOT and endpoint.user != "root":
+        raise _user_refused(endpoint, endpoint.user, _ROOT_RULE)
+
+
 def judge(seen: FirstLook, endpoint: Endpoint) -> None:
     """Return when scripts may be sent as this user; else NotSent.
 
@@ -75,7 +86,7 @@ def judge(seen: FirstLook, endpoint: Endpoint) -> None:
 def _judge_user(seen: FirstLook, endpoint: Endpoint) -> None:
     match endpoint.login:
         case Login.ROOT:
-            allowed, rule = seen.uid == 0, "`login: root` wants uid 0"
+            allowed, rule = seen.uid == 0, _ROOT_RULE
         case Login.SYSTEM:
             allowed, rule = (
                 0 < seen.uid < _FIRST_NORMAL_UID,
@@ -86,13 +97,17 @@ def _judge_user(seen: FirstLook, endpoint: Endpoint) -> None:
         case _:
             assert_never(endpoint.login)
     if not allowed:
-        raise NotSent(
-            NotStarted.LOGIN,
-            f"{seen.user} (uid {seen.uid}) may not be used on {endpoint.name}: {rule}, because closing the "
-            "last session of any other user fires RemoveIPC, which deletes the shared memory and semaphores it has.",
-            "Log in as root; or as a system user, with `login: system`; or run "
-            f"`loginctl enable-linger {seen.user}` there, with `login: lingering`.",
-        )
+        raise _user_refused(endpoint, f"{seen.user} (uid {seen.uid})", rule)
+
+
+def _user_refused(endpoint: Endpoint, user: str, rule: str) -> NotSent:
+    return NotSent(
+        NotStarted.LOGIN,
+        f"{user} may not be used on {endpoint.name}: {rule}, because closing the "
+        "last session of any other user fires RemoveIPC, which deletes the shared memory and semaphores it has.",
+        "Log in as root; or as a system user, with `login: system`; or run "
+        f"`loginctl enable-linger {endpoint.user}` there, with `login: lingering`.",
+    )
 
 
 def _sudo_refused(endpoint: Endpoint) -> NotSent:

@@ -12,7 +12,7 @@ from service.domain.node import Endpoint, View
 from service.domain.script import NotStarted
 from service.executors.not_sent import NotSent
 from service.executors.retry import Retry
-from service.executors.ssh.first_look import judge, look
+from service.executors.ssh.first_look import judge, judge_unseen, look
 from service.executors.ssh.link import Link
 
 
@@ -157,6 +157,8 @@ class LinkPool:
         return False
 
     def _connect(self, key: _Key) -> Link:
+        if not key.carries:
+            judge_unseen(key.endpoint)
         jump = key.endpoint.jump
         if jump is None:
             link = self._connector.connect(key.endpoint, None, on_close=lambda: None)

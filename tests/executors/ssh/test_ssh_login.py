@@ -1,6 +1,7 @@
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,15 @@ def test_any_other_user_is_refused_before_a_script_is_sent(
     assert rule in report.reason
     assert "RemoveIPC" in report.reason
     assert not (tmp_path / "count").exists()
+
+
+def test_a_user_that_cannot_be_root_is_refused_without_logging_in(sshd: Sshd, ssh: SshExecutor) -> None:
+    nobody_listens = replace(sshd.endpoint(user="alice", login=Login.ROOT), port=1)
+
+    report = ssh.start(order(nobody_listens, "true"), Heard())
+
+    assert said(report) == (ReportState.NOT_STARTED, NotStarted.LOGIN, None), report.reason
+    assert report.reason.startswith("alice may not be used on gpu-01: `login: root` wants uid 0, because closing the ")
 
 
 def test_a_user_without_a_shell_is_refused(sshd: Sshd, ssh: SshExecutor) -> None:
