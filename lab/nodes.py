@@ -76,14 +76,7 @@ class Node(Closing):
     @property
     def init(self) -> Process:
         """Name the node's first process; ProcessLookupError while it is down."""
-        try:
-            nspawn = (self.folder_here / "nspawn.pid").read_text().strip()
-            children = Path(f"/proc/{nspawn}/task/{nspawn}/children").read_text().split()
-        except FileNotFoundError as down:
-            raise ProcessLookupError(f"{self.name} is down") from down
-        if not children:
-            raise ProcessLookupError(f"{self.name} has no first process yet")
-        return Process.of(int(children[0]))
+        return first_process(self.folder_here)
 
     def set_reboot_delay(self, seconds: float) -> None:
         """Let each reboot from now on take this much longer."""
@@ -268,6 +261,18 @@ class Node(Closing):
             return booted and not (root / "run/nologin").exists() and greets(self.address, self.port)
         except (FileNotFoundError, ProcessLookupError, NotADirectoryError):
             return False
+
+
+def first_process(folder: Path) -> Process:
+    """Name the first process of the node that has this folder here; ProcessLookupError while it is down."""
+    try:
+        nspawn = (folder / "nspawn.pid").read_text().strip()
+        children = Path(f"/proc/{nspawn}/task/{nspawn}/children").read_text().split()
+    except FileNotFoundError as down:
+        raise ProcessLookupError(f"{folder.name} is down") from down
+    if not children:
+        raise ProcessLookupError(f"{folder.name} has no first process yet")
+    return Process.of(int(children[0]))
 
 
 def take_down(*, kept_too: bool = True) -> list[str]:

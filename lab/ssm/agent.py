@@ -14,7 +14,7 @@ from typing import Any
 from lab.ssm.clock import Clock
 from lab.ssm.commands import Plugin
 from lab.ssm.documents import Step
-from lab.ssm.faults import Faults, Moment
+from lab.ssm.faults import Death, Faults, Moment
 from lab.ssm.instance import Instance
 
 WORKERS = 5
@@ -164,13 +164,25 @@ class Agent:
         document.state, document.status = State.FINISHED, status
         death = self.hub.faults.death(self.instance.id, Moment.AFTER)
         if death is not None:
-            self.die_now(death.back_after)
+            self.die_by(death)
             return
         self._tell(document)
 
-    def die_now(self, back_after: float | None) -> None:
+    def die_by(self, death: Death) -> None:
         """Die as a switch says."""
-        self.die(back_at=None if back_after is None else self.hub.clock.now() + back_after)
+        if death.reboot:
+            self.reboot()
+        else:
+            self.die(back_at=None if death.back_after is None else self.hub.clock.now() + death.back_after)
+
+    def reboot(self) -> None:
+        """Die with the machine, which is rebooted in the way it has; without one only the agent starts anew."""
+        hook = self.instance.reboot
+        self.die(back_at=self.hub.clock.now() if hook is None else None)
+        if hook is not None:
+            thread = threading.Thread(target=hook, name=f"ssm reboot {self.instance.id}")
+            self.threads.append(thread)
+            thread.start()
 
     def _come_back(self) -> None:
         """Start anew and go through what the folders on disk say."""
@@ -178,9 +190,7 @@ class Agent:
         for document in list(self.documents.values()):
             match document.state:
                 case State.RUNNING:
-                    failed = Plugin(document.steps[0].name, "Failed", "Failed", 1, started=None)
-                    failed.stdout = b""
-                    failed.stderr = WORKER_GONE.encode()
+                    failed = Plugin(document.steps[0].name, "Failed", "Failed", 1, stderr=WORKER_GONE.encode())
                     document.plugins = [failed, *(Plugin(step.name) for step in document.steps[1:])]
                     self.finish(document, "Failed")
                 case State.REBOOTING:

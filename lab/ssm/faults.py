@@ -41,10 +41,14 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True)
 class Death:
-    """One death of an agent; it is back `back_after` seconds of the service's time later, or never (None)."""
+    """One death of an agent; it is back `back_after` seconds of the service's time later, or never (None).
+
+    With `reboot` it dies because its machine is rebooted, and is back with that.
+    """
 
     moment: Moment
     back_after: float | None = None
+    reboot: bool = False
 
 
 class Faults:
@@ -81,6 +85,11 @@ class Faults:
         with self._lock:
             self._deaths[instance].append(Death(Moment(moment), back_after))
 
+    def reboot(self, instance: str, moment: Moment | str) -> None:
+        """Let an instance be rebooted, by its own `reboot`, at this moment of the next command it gets."""
+        with self._lock:
+            self._deaths[instance].append(Death(Moment(moment), reboot=True))
+
     def clear(self) -> None:
         """Let nothing more go wrong; what has happened stays."""
         fresh = Faults()
@@ -108,7 +117,7 @@ class Faults:
             return None
 
     def apply(self, wanted: Mapping[str, Any]) -> Self:
-        """Set switches from JSON: `clear`, `next`, `always`, `die`, and the plain ones by name."""
+        """Set switches from JSON: `clear`, `next`, `always`, `die`, `reboot`, and the plain ones by name."""
         if wanted.get("clear"):
             self.clear()
         for operation, outcomes in (wanted.get("next") or {}).items():
@@ -117,6 +126,8 @@ class Faults:
             self.always(rule["outcome"], rule.get("probability", 1.0), operations=rule.get("operations", ()))
         for death in wanted.get("die") or []:
             self.die(death["instance"], death["moment"], back_after=death.get("back_after"))
+        for reboot in wanted.get("reboot") or []:
+            self.reboot(reboot["instance"], reboot["moment"])
         for name in PLAIN & set(wanted):
             kind = type(getattr(self, name))
             setattr(self, name, kind(wanted[name]))

@@ -6,7 +6,7 @@ from lab.ssm.agent import Agent, Document, Offer
 from lab.ssm.commands import Command, Invocation
 from lab.ssm.state import State
 
-BEAT_SECONDS = 0.01
+BEAT_SECONDS = 0.02
 REST_SECONDS = 0.2
 
 
@@ -32,13 +32,12 @@ class Heart:
         state = self._state
         while not state.hub.closing.is_set():
             with state.lock:
-                live = [command for command in state.commands.values() if not command.ended or command.duplicates_left]
                 for agent in state.agents.values():
                     if agent.documents:
                         agent.look()
-                for command in live:
+                for command in list(state.live.values()):
                     tick(state, command)
-                busy = bool(live) or any(agent.documents for agent in state.agents.values())
+                busy = bool(state.live) or any(agent.documents for agent in state.agents.values())
                 if not busy:
                     state.lock.wait(REST_SECONDS)
             if busy:
@@ -51,8 +50,9 @@ def tick(state: State, command: Command) -> None:
     _release(command)
     for invocation in command.invocations:
         agent = state.agents.get(invocation.instance)
-        if invocation.instance in command.duplicates_left and invocation.delivered is not None:
-            _deliver_again(command, invocation, agent)
+        if command.duplicates_left.get(invocation.instance) and invocation.delivered is not None:
+            command.duplicates_left[invocation.instance] -= 1
+            deliver_again(command, agent)
         if invocation.ended:
             continue
         if invocation.cancel_due is not None and now >= invocation.cancel_due:
@@ -62,6 +62,10 @@ def tick(state: State, command: Command) -> None:
         if invocation.delivered is None and invocation.released and now >= invocation.next_try:
             _try(state, command, invocation)
         _give_up(state, command, invocation)
+    if command.ended:
+        _settle_duplicates(command)
+        if not command.duplicates_left:
+            del state.live[command.id]
 
 
 def _release(command: Command) -> None:
@@ -102,13 +106,16 @@ def _try(state: State, command: Command, invocation: Invocation) -> None:
         invocation.become(faults.undelivered)
 
 
-def _deliver_again(command: Command, invocation: Invocation, agent: Agent | None) -> None:
+def deliver_again(command: Command, agent: Agent | None) -> Offer:
     """Bring the same command once more, as the service may; the agent drops what it has heard."""
-    left = command.duplicates_left.pop(invocation.instance) - 1
-    if agent is not None:
-        agent.offer(_document(command))
-    if left > 0:
-        command.duplicates_left[invocation.instance] = left
+    return Offer.UNREACHABLE if agent is None else agent.offer(_document(command))
+
+
+def _settle_duplicates(command: Command) -> None:
+    """Forget duplicates of what was never delivered, and those that are through."""
+    for invocation in command.invocations:
+        if invocation.delivered is None or not command.duplicates_left.get(invocation.instance):
+            command.duplicates_left.pop(invocation.instance, None)
 
 
 def _give_up(state: State, command: Command, invocation: Invocation) -> None:

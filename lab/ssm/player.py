@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -49,25 +50,21 @@ class Player:
             status = self._steps(agent, document)
         except WorkerGone:
             return
-        reboot = None
         with self._lock:
             if document.lost.is_set():
                 return
             if status == "SuccessAndReboot":
                 document.state = State.REBOOTING
-                agent.die(back_at=None if agent.instance.reboot else agent.hub.clock.now())
-                reboot = agent.instance.reboot
+                agent.reboot()
             else:
                 agent.finish(document, status)
-        if reboot is not None:
-            reboot()
 
     def _die_if_due(self, agent: Agent, document: Document, moment: Moment) -> None:
         with self._lock:
             death = agent.hub.faults.death(agent.instance.id, moment)
             if death is None:
                 return
-            agent.die_now(death.back_after)
+            agent.die_by(death)
             if moment is Moment.BEFORE:
                 document.lost.clear()
                 document.state = State.QUEUED
@@ -96,18 +93,18 @@ class Player:
         if document.cancelled.is_set():
             plugin.status, plugin.details, plugin.code = "Cancelled", "Cancelled", 1
             return
-        plugin.started = agent.hub.clock.now()
+        plugin.started, ran = agent.hub.clock.now(), False
         try:
             script = self._started(agent, document, given, plugin)
-        except NotStarted as why:
+        except (NotStarted, OSError) as why:
             plugin.code, plugin.stderr = 1, str(why).encode()
         except MachineGone as gone:
             raise self._gone(agent) from gone
         else:
             plugin.code = self._wait(agent, document, script, timeout_seconds(given.get("timeoutSeconds")))
-            plugin.stdout, plugin.stderr = script.stdout, script.stderr
+            plugin.stdout, plugin.stderr, ran = script.stdout, script.stderr, True
         plugin.ended = agent.hub.clock.now()
-        _judge(plugin, cancelled=document.cancelled.is_set())
+        _judge(plugin, cancelled=document.cancelled.is_set(), ran=ran)
 
     def _started(self, agent: Agent, document: Document, given: Mapping[str, Any], plugin: Plugin) -> Script:
         """Start the script and wait until it has a process group; a death that is due strikes then."""
@@ -156,7 +153,7 @@ class Player:
             script.pump(TICK_SECONDS)
         script.let_go()
         code: int = script.process.returncode
-        if code < 0 and agent.instance.place() != agent.place:
+        if code < 0 and not _still_there(agent):
             raise self._gone(agent)
         return code
 
@@ -167,11 +164,19 @@ class Player:
         return WorkerGone()
 
 
+def _still_there(agent: Agent) -> bool:
+    """Tell whether the machine runs on the same boot: what a reboot has killed looks like what a signal has."""
+    if agent.place is None or agent.instance.place() != agent.place:
+        return False
+    done = subprocess.run([*agent.place, "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return done.returncode == 0
+
+
 def _line(line: object) -> str:
     return line if isinstance(line, str) else json.dumps(line)
 
 
-def _judge(plugin: Plugin, *, cancelled: bool) -> None:
+def _judge(plugin: Plugin, *, cancelled: bool, ran: bool) -> None:
     """Turn an exit code into a status (pluginutil_unix.go GetStatus, runscript.go)."""
     match plugin.code:
         case 0:
@@ -182,7 +187,7 @@ def _judge(plugin: Plugin, *, cancelled: bool) -> None:
             status = "Cancelled" if cancelled else "TimedOut"
         case _:
             status = "Failed"
-    if status == "Failed" and not plugin.stderr.startswith(b"failed to "):
+    if status == "Failed" and ran:
         words = (
             f"exit status {plugin.code}" if plugin.code >= 0 else f"signal: {signal.strsignal(-plugin.code)}".lower()
         )

@@ -45,6 +45,7 @@ class State:
     agents: dict[str, Agent] = field(default_factory=dict)
     registered: dict[str, float] = field(default_factory=dict)
     commands: "OrderedDict[str, Command]" = field(default_factory=OrderedDict)
+    live: dict[str, Command] = field(default_factory=dict)  # those for which something is still to happen
     late_reports: int = 0  # reports on invocations that had ended for the service
 
     def __post_init__(self) -> None:
@@ -68,7 +69,7 @@ class State:
 
     def remember(self, command: Command) -> None:
         """Keep a command, and forget the oldest that have ended when there are too many."""
-        self.commands[command.id] = command
+        self.commands[command.id] = self.live[command.id] = command
         for old in list(self.commands.values()):
             if len(self.commands) <= COMMANDS_KEPT or not old.ended:
                 break
