@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,9 @@ MOST_OF_A_NODE = 10_000
 COLUMNS = ("at", "seq", "person", "on_behalf_of", "action", "run", "node", "step", "text")
 #: What a spreadsheet takes for the beginning of a formula (OWASP, CSV injection).
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-_MARKDOWN = {ord(sign): f"\\{sign}" for sign in "\\`*_{}[]<>#|~!"} | {ord("\n"): " ", ord("\r"): " "}
+#: What Markdown reads as more than a sign. An underscore between letters or digits and an ampersand that begins
+#: no entity are signs (CommonMark 0.31, 6.2 and 2.5).
+_MARKDOWN = re.compile(r"(?P<plain>(?<=[^\W_])_+(?=[^\W_]))|[\\`*_{}\[\]<>#|~!]|&(?=\w+;)")
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,9 @@ def as_markdown(entries: Iterable[Entry], *, title: str) -> Iterator[str]:
 
 def escaped(text: str) -> str:
     """Return a text that Markdown shows as it is, on one line."""
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text.translate(_MARKDOWN))
+    line = text.replace("\n", " ").replace("\r", " ")
+    seen = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in line)
+    return _MARKDOWN.sub(lambda found: found[0] if found["plain"] else f"\\{found[0]}", seen)
 
 
 def entry(event: AuditEvent) -> Entry:

@@ -71,11 +71,17 @@ def show(
         _header(run)
         _steps(run)
         _gates(run)
-        _would_change(run)
+        _targets(run)
         if output:
             _outputs(service, run)
-    for command in next_commands(run):
+    commands = next_commands(run)
+    if commands:
+        say()
+    for command in commands:
         say(f"  {command}")
+
+
+# Each part but the first begins with an empty line when it has something to say, and ends with none.
 
 
 def _header(run: dict[str, Any]) -> None:
@@ -89,23 +95,20 @@ def _header(run: dict[str, Any]) -> None:
         if run.get(key):
             say(f"{words} run {run[key]}")
     say(f"plan digest {run['digest']}")
-    say()
 
 
 def _steps(run: dict[str, Any]) -> None:
-    columns = ("node", "state", "verdict", "reason")
-    print_table(
-        columns, [[node.get("node"), node["state"], node.get("verdict"), node.get("reason")] for node in run["nodes"]]
-    )
+    nodes = [[node.get("node"), node["state"], node.get("verdict"), node.get("reason")] for node in run["nodes"]]
     say()
+    print_table(("node", "state", "verdict", "reason"), nodes)
     rows = [
         [node["node"], step["id"], step.get("outcome"), _attempts(step), step.get("well_now"), step.get("reason")]
         for node in run["nodes"]
         for step in node["steps"]
     ]
     if rows:
-        print_table(("node", "step", "outcome", "scripts", "well now", "reason"), rows)
         say()
+        print_table(("node", "step", "outcome", "scripts", "well now", "reason"), rows)
 
 
 def _attempts(step: dict[str, Any]) -> str:
@@ -127,26 +130,32 @@ def _gates(run: dict[str, Any]) -> None:
         for gate in run.get("gates", ())
     ]
     if rows:
-        print_table(("gate", "node", "step", "state", "answered by", "expires at"), rows)
         say()
-    for gate in open_gates(run):
-        for target in gate.get("targets", ()):
-            say(f"{gate['node']} {gate['step']} would act on: {target}")
+        print_table(("gate", "node", "step", "state", "answered by", "expires at"), rows)
 
 
-def _would_change(run: dict[str, Any]) -> None:
-    """Print what the acting steps of a dry run would act on."""
-    for node in run["nodes"]:
-        for step in node["steps"]:
-            for target in step.get("targets", ()) if step.get("outcome") == "would_change" else ():
-                say(f"{node['node']} {step['id']} would act on: {target}")
+def _targets(run: dict[str, Any]) -> None:
+    """Print what the open gates of a run and the acting steps of a dry run would act on."""
+    places = [(gate["node"], gate["step"], gate.get("targets", ())) for gate in open_gates(run)]
+    places += [
+        (node["node"], step["id"], step.get("targets", ()))
+        for node in run["nodes"]
+        for step in node["steps"]
+        if step.get("outcome") == "would_change"
+    ]
+    lines = [f"{node} {step} would act on: {target}" for node, step, targets in places for target in targets]
+    if lines:
+        say()
+    for line in lines:
+        say(line)
 
 
 def _outputs(service: Client, run: dict[str, Any]) -> None:
-    for title, attempt in _all_attempts(run):
+    for number, (title, attempt) in enumerate(_all_attempts(run)):
+        if number == 0:
+            say()
         say(f"-- {title} ({_how_it_stands(attempt)})")
         print_output(service, attempt)
-    say()
 
 
 def _all_attempts(run: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

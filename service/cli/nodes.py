@@ -116,7 +116,8 @@ def add(
     """Print what stands in inventory.yaml for a node, or write it there. Comments in that file stay."""
     endpoint = Endpoint(name, executor, address or name, port=port, user=user, become=become, login=login, view=view)
     endpoint = _with_keys(endpoint, key_file, certificate_file=certificate_file)
-    endpoint = replace(endpoint, host_keys=_keys(None if host_key is None else [host_key]), host_authorities=_keys(host_ca))
+    host_keys = () if host_key is None else _keys([host_key])
+    endpoint = replace(endpoint, host_keys=host_keys, host_authorities=_keys(host_ca or ()))
     node = Node(name, endpoint, tuple(pool or ()), controller, pairs(attribute, option="--attribute"))
     _add(node, jump, wishes=_Wishes(scan, write, yes))
 
@@ -136,8 +137,8 @@ def _with_keys(endpoint: Endpoint, key_file: Path | None, *, certificate_file: P
     return replace(endpoint, key_file=key, certificate_file=certificate)
 
 
-def _keys(texts: Sequence[str] | None) -> tuple[str, ...]:
-    return tuple(parse_public_key(text).line for text in texts or ())
+def _keys(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(parse_public_key(text).line for text in texts)
 
 
 def _through(node: Node, jump: str, *, beside: Mapping[str, Node]) -> Node:
