@@ -25,7 +25,7 @@ import structlog
 from service import logging
 from service.app.guard import GuardedExecutor
 from service.app.load_runbooks import RunbookFolder
-from service.app.ports import Clock, Executors, Store
+from service.app.ports import Clock, Executor, Executors, Store
 from service.app.service import Service
 from service.app.tokens import create_token, revoke_token
 from service.domain.errors import BrokenRule, ConfigInvalid, Conflict, NotFound, Unavailable
@@ -134,7 +134,13 @@ def build_executors(clock: Clock) -> Executors:
     """Return the executors of every kind, each behind the guard of dry runs."""
     from service.executors.ssh.executor import SshExecutor
 
-    return ExecutorsByKind(local=GuardedExecutor(LocalExecutor()), ssh=GuardedExecutor(SshExecutor(clock.now)))
+    def ssm() -> Executor:
+        # boto3 is loaded for nodes that AWS reaches, and for no others.
+        from service.executors.ssm.executor import SsmExecutor
+
+        return GuardedExecutor(SsmExecutor(clock.now))
+
+    return ExecutorsByKind(local=GuardedExecutor(LocalExecutor()), ssh=GuardedExecutor(SshExecutor(clock.now)), ssm=ssm)
 
 
 def offered_host_keys(endpoint: Endpoint, clock: Clock) -> tuple[PublicKey, ...]:

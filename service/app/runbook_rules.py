@@ -8,8 +8,10 @@ from service.app.finding import Severity
 from service.app.runbook_yaml import Document, Where
 from service.domain.condition import Condition
 from service.domain.runbook import ApprovalKind, Runbook, Step
-from service.domain.script import ScriptKind
+from service.domain.script import ScriptKind, render
 
+#: Packed as it goes to Run Command, a longer one might not fit into a document of 64 KB.
+LONGEST_SCRIPT = 32 * 1024
 #: What the envelope exports to every script.
 ENVELOPE_NAMES = frozenset({"UNSTICK_RUN_ID", "UNSTICK_STEP", "UNSTICK_ATTEMPT", "UNSTICK_TARGETS", "UNSTICK_BOOT_ID"})
 
@@ -178,6 +180,10 @@ def _script(body: str, where: Where, *, runbook: Runbook, document: Document) ->
     text = document.texts.get(where)
     first = text.line if text is not None and text.style == "|" else 0
     yield from _undeclared(body, where, runbook=runbook, first=first)
+    size = len(render(prelude=runbook.prelude, body=body, environment={}).encode())
+    if size > LONGEST_SCRIPT:
+        reason = f"is {size} bytes long with its prelude; SSM carries {LONGEST_SCRIPT}."
+        yield Fault(where, reason, "Shorten it, or take files out of the prelude that it does not need.")
     if _aborts_all(body, runbook.prelude):
         reason = "aborts FUSE connections by a glob, healthy ones too."
         yield Fault(where, reason, "Abort the approved ones by number: read them from $UNSTICK_TARGETS.")

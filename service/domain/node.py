@@ -48,6 +48,7 @@ class Endpoint:
 
     name: str
     executor: ExecutorKind
+    #: A host name or IP address; for SSM the id of the instance, `i-...` or `mi-...`.
     address: str
     port: int = 22
     user: str = "root"
@@ -65,6 +66,12 @@ class Endpoint:
     view: View = View.MACHINE
     #: `PATH` of every script.
     path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    #: Of SSM: where the instance is, and a profile of ~/.aws/config; None: what the environment says.
+    region: str | None = None
+    profile: str | None = None
+    #: Of SSM: the document that carries the script, and the SHA-256 that it must have.
+    document: str = "AWS-RunShellScript"
+    document_hash: str | None = None
 
 
 @dataclass(frozen=True)

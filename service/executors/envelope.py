@@ -5,6 +5,8 @@ Nothing of an order stands in a command line, where every user of the machine co
 
 import math
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -39,6 +41,18 @@ _LOADER = (
 )
 
 
+@dataclass(frozen=True)
+class OneAnswer:
+    """What a transport asks for that brings one answer, at its end, and cuts it."""
+
+    #: The node answers after so many seconds at the latest, and is asked again.
+    wait: int
+    #: So many characters of an answer arrive for certain.
+    limit: int
+    #: Bytes of the targets that we hold already.
+    targets_at: int = 0
+
+
 def command_line(endpoint: Endpoint) -> str:
     """Return the command line that reads an envelope on its standard input; any login shell understands it."""
     *words, loader = arguments(endpoint)
@@ -55,41 +69,31 @@ def arguments(endpoint: Endpoint) -> list[str]:
             return ["env", "LC_ALL=C", "sudo", "-n", "sh", "-c", _LOADER]
 
 
-def for_start(order: ScriptOrder) -> bytes:
+def for_start(order: ScriptOrder, within: OneAnswer | None = None) -> bytes:
     """Return the bytes that start a script once; BrokenRule when an id or a target cannot be sent."""
-    _refuse_line_breaks(order.targets)
-    return _envelope(
-        order.attempt_id,
-        {
-            "verb": "start",
-            "run": order.run_id,
-            "step": order.step,
-            "service": _word(order.service_id),
-            "expected_boot": order.boot_id or "",
-            "first_boot": order.first_boot_id or "",
-            "resend": _flag(order.resend),
-            "acting": "acting" if order.acting else "",
-            "path": order.endpoint.path,
-            "view": order.endpoint.view.value,
-            "sent_at": _seconds(order.sent_at),
-            "not_after": _seconds(order.not_after),
-            "timeout": str(max(1, math.ceil(order.timeout.total_seconds()))),
-            "wait": str(start_bound(order)),
-            **_offsets(order),
-            "targets": "".join(f"{target}\n" for target in order.targets),
-            "script": order.text,
-        },
-    )
+    return _envelope(order.attempt_id, _settings(order.attempt_id, _start(order, within)))
 
 
-def for_settle(attempt: AttemptRef) -> bytes:
+def for_starts(orders: Mapping[str, ScriptOrder], within: OneAnswer) -> bytes:
+    """Return the bytes that start a script on several machines, each its own.
+
+    Each order stands under a word that the shell variable `machine` has there. Whoever sends it says both in front:
+    a line `# ATTEMPT_ID`, and `machine=...`.
+    """
+    lines = [b"case $machine in"]
+    for machine, order in orders.items():
+        lines += [b"%s)" % _word(machine).encode(), *_settings(order.attempt_id, _start(order, within)), b";;"]
+    return _assemble([*lines, b"esac"])
+
+
+def for_settle(attempt: AttemptRef, within: OneAnswer | None = None) -> bytes:
     """Return the bytes that ask how an attempt stands."""
-    return _ask("settle", attempt)
+    return _ask("settle", attempt, within=within)
 
 
-def for_stop(attempt: AttemptRef) -> bytes:
+def for_stop(attempt: AttemptRef, within: OneAnswer | None = None) -> bytes:
     """Return the bytes that end the script of an attempt."""
-    return _ask("stop", attempt)
+    return _ask("stop", attempt, within=within)
 
 
 def start_bound(order: ScriptOrder) -> int:
@@ -97,33 +101,61 @@ def start_bound(order: ScriptOrder) -> int:
     return math.ceil(order.timeout.total_seconds()) + SLACK_SECONDS
 
 
-def _ask(verb: str, attempt: AttemptRef) -> bytes:
-    return _envelope(
-        attempt.attempt_id,
-        {
-            "verb": verb,
-            "expected_boot": attempt.boot_id or "",
-            "view": attempt.endpoint.view.value,
-            "wait": str(max(0, math.ceil(attempt.wait.total_seconds()))),
-            **_offsets(attempt),
-        },
-    )
+def _start(order: ScriptOrder, within: OneAnswer | None) -> dict[str, str]:
+    _refuse_line_breaks(order.targets)
+    return {
+        "verb": "start",
+        "run": order.run_id,
+        "step": order.step,
+        "service": _word(order.service_id),
+        "expected_boot": order.boot_id or "",
+        "first_boot": order.first_boot_id or "",
+        "resend": _flag(order.resend),
+        "acting": "acting" if order.acting else "",
+        "path": order.endpoint.path,
+        "view": order.endpoint.view.value,
+        "sent_at": _seconds(order.sent_at),
+        "not_after": _seconds(order.not_after),
+        "timeout": str(max(1, math.ceil(order.timeout.total_seconds()))),
+        "wait": str(start_bound(order)),
+        **_offsets(order),
+        **_bounds(within),
+        "targets": "".join(f"{target}\n" for target in order.targets),
+        "script": order.text,
+    }
 
 
-def _envelope(attempt_id: str, settings: dict[str, str]) -> bytes:
+def _ask(verb: str, attempt: AttemptRef, *, within: OneAnswer | None) -> bytes:
+    settings = {
+        "verb": verb,
+        "expected_boot": attempt.boot_id or "",
+        "view": attempt.endpoint.view.value,
+        "wait": str(max(0, math.ceil(attempt.wait.total_seconds()))),
+        **_offsets(attempt),
+        **_bounds(within),
+    }
+    return _envelope(attempt.attempt_id, _settings(attempt.attempt_id, settings))
+
+
+def _bounds(within: OneAnswer | None) -> dict[str, str]:
+    if within is None:
+        return {}
+    return {"wait": str(within.wait), "limit": str(within.limit), "targets_at": str(within.targets_at)}
+
+
+def _settings(attempt_id: str, settings: Mapping[str, str]) -> list[bytes]:
     if not _IDENTIFIER.fullmatch(attempt_id):
         raise BrokenRule(f"The attempt id {attempt_id!r} is no folder name.")
     lines = [b"setting %s '%s'" % (name.encode(), _escape(value)) for name, value in settings.items() if value]
-    return b"\n".join(
-        [
-            b"# " + attempt_id.encode(),
-            node_runner().rstrip(b"\n"),
-            b"setting attempt '%s'" % attempt_id.encode(),
-            *lines,
-            b"main complete",
-            b"",
-        ]
-    )
+    return [b"setting attempt '%s'" % attempt_id.encode(), *lines]
+
+
+def _envelope(attempt_id: str, settings: list[bytes]) -> bytes:
+    return b"# %s\n%s" % (attempt_id.encode(), _assemble(settings))
+
+
+def _assemble(lines: list[bytes]) -> bytes:
+    return b"\n".join([node_runner().rstrip(b"\n"), *lines, b"main complete", b""])
 
 
 @cache

@@ -8,6 +8,7 @@ import base64
 import binascii
 import json
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,9 +22,13 @@ from service.executors import reasons
 LONGEST_LINE = 256 * 1024
 NOISE_KEPT = 8 * 1024
 TARGETS_LIMIT = 64 * 1024
+#: A piece comes from one segment, or from the targets and the byte that tells that there are too many.
+LONGEST_PIECE = 64 * 1024 + 1
 #: The only ending of a conversation of which the words that came with it prove anything.
 SHELL_ENDED = "its shell ended"
 
+#: For zlib: a gzip header, and the longest window.
+_GZIP = 31
 _FRAME = re.compile(rb"unstick ([A-Za-z0-9_-]+) (\{.*\})\r?")
 _REFUSED_BY_SUDO = re.compile(r"^sudo: |is not in the sudoers file|sudo.*: (No such file|not found)", re.MULTILINE)
 _REFUSED_BY_SHELL = re.compile(r"This account is currently not available")
@@ -37,6 +42,9 @@ class Conversation:
         self.report: Report | None = None
         self.frames = 0
         self.noise = b""
+        #: Where targets come apart from the report: how many bytes there are, and pieces by their place.
+        self.targets_bytes = 0
+        self.targets: dict[int, bytes] = {}
         self._attempt_id = attempt_id
         self._endpoint = endpoint
         self._rest = bytearray()
@@ -103,9 +111,12 @@ class Conversation:
         match frame.word("frame"):
             case "out":
                 stream, offset = Stream(frame.word("stream")), frame.number("offset") or 0
-                return OutputChunk(self._attempt_id, stream, offset, frame.data("data"))
+                return OutputChunk(self._attempt_id, stream, offset, frame.piece())
+            case "targets":
+                self.targets[frame.number("offset") or 0] = frame.piece()
             case "state":
                 self.report = _report(frame, self._endpoint)
+                self.targets_bytes = frame.number("targets_bytes") or 0
             case _:
                 pass
         return None
@@ -147,6 +158,19 @@ class _Frame:
         except (OverflowError, OSError) as error:
             raise InvalidInput(f"{name} is no time.") from error
 
+    def piece(self) -> bytes:
+        """Return the bytes that a frame carries, as they are or compressed."""
+        if "gzip" not in self.fields:
+            return self.data("data")
+        try:
+            unpack = zlib.decompressobj(_GZIP)
+            unpacked = unpack.decompress(self.data("gzip"), LONGEST_PIECE)
+        except zlib.error as error:
+            raise InvalidInput("A piece is no gzip.") from error
+        if not unpack.eof:
+            raise InvalidInput("A piece is too long, or was cut.")
+        return unpacked
+
     def data(self, name: str) -> bytes:
         try:
             return base64.b64decode(self.word(name), validate=True)
@@ -186,7 +210,7 @@ def _report(frame: _Frame, endpoint: Endpoint) -> Report:
 
 
 def _of_script(state: ReportState, frame: _Frame, reason: str) -> Report:
-    targets, left_out = _targets(frame.data("targets"))
+    targets, left_out = read_targets(frame.data("targets"))
     still_open = [stream.value for stream in Stream if frame.flag(f"{stream}_open")] if state is _FINISHED else []
     notes = [reason, reasons.still_open(still_open), reasons.targets_left_out(left_out)]
     return Report(
@@ -211,7 +235,7 @@ def _of_script(state: ReportState, frame: _Frame, reason: str) -> Report:
 _FINISHED = ReportState.FINISHED
 
 
-def _targets(data: bytes) -> tuple[tuple[str, ...], bool]:
+def read_targets(data: bytes) -> tuple[tuple[str, ...], bool]:
     """Return whole lines, and whether there were more than fit. A byte that is not UTF-8 is shown as \\xHH."""
     left_out = len(data) > TARGETS_LIMIT
     if left_out:

@@ -12,10 +12,11 @@
 
 verb='' attempt='' run='' step='' service='' expected_boot='' first_boot='' resend='' acting='' view=''
 path='' sent_at=0 not_after=0 timeout=0 wait=0
+limit='' targets_at=0 # where an answer comes in one piece, at its end, and is cut
 script='' targets=''
 export -n stdout_at=0 stderr_at=0 # read through their names
 
-segment=65536 head=2 tail=5 short=64 targets_limit=65536 day=86400
+segment=65536 head=2 tail=5 short=64 targets_limit=65536 extra=250 day=86400
 alphabet=ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/
 stat_line='^([A-Za-z]) [0-9]+ ([0-9]+) [0-9]+( -?[0-9]+){15} ([0-9]+)'
 root='' dir='' boot='' place='' body='' bell='' wake='' pid='' began='' left='' stands=''
@@ -104,7 +105,7 @@ word() { [ -z "$2" ] || body+=",\"$1\":\"$2\""; }
 number() { [ -z "$2" ] || body+=",\"$1\":$2"; }
 frame() { printf 'unstick %s {"frame":"%s"%s}\n' "$attempt" "$1" "$2"; }
 
-# Send the state frame with what $body holds, and end; output has gone before.
+# Send the state frame with what $body holds, and end. Output has gone before; where an answer is cut it follows.
 answer() {
   look_at_clock
   body="$place,\"clock\":$now$body"
@@ -112,6 +113,7 @@ answer() {
   word state "$1"
   word reason "${2:-}"
   frame state "$body"
+  [ -z "$limit" ] || send_rest
   [ ! -p "$dir/bell.$$" ] || rm -f "$dir/bell.$$"
   exit 0
 }
@@ -132,7 +134,11 @@ describe() {
     [ "$cut" = whole ] || word "${stream}_cut" yes
     [ "$still" = shut ] || word "${stream}_open" yes
   done
-  if [ -s "$dir/targets" ]; then
+  if [ ! -s "$dir/targets" ]; then
+    :
+  elif [ -n "$limit" ]; then
+    number targets_bytes "$(head -c "$((targets_limit + 1))" "$dir/targets" | wc -c)"
+  else
     word targets "$(head -c "$((targets_limit + 1))" "$dir/targets" | base64 -w0)"
   fi
 }
@@ -157,13 +163,17 @@ read_short() {
   esac
 }
 
-# Send what is new of a stream, from $stdout_at or $stderr_at on, segment by segment.
+# Send what is new of a stream, from $stdout_at or $stderr_at on, segment by segment, or what fits into $room of it.
 send() {
   local at="${1}_at" from=0 total=0 still='' cut file data count
   recall "$1.total" total still cut
   while from=${!at} && ((from < total)); do
     file=$dir/$1.$((from / segment))
-    if read_short "$file" "$((from % segment))" "$((total - from))"; then
+    if [ -n "$limit" ]; then
+      count=$((segment - from % segment))
+      squeeze out "$1" "$file" "$((from % segment))" "$((count < total - from ? count : total - from))" || return 0
+      [ -z "$data" ] || { printf -v "$at" '%d' "$((from + count))" && continue; }
+    elif read_short "$file" "$((from % segment))" "$((total - from))"; then
       :
     elif ((from % segment)); then
       data=$(tail -c "+$((from % segment + 1))" "$file" 2>/dev/null | base64 -w0)
@@ -179,6 +189,42 @@ send() {
     frame out ",\"stream\":\"$1\",\"offset\":$from,\"data\":\"$data\""
     printf -v "$at" '%d' "$((from + count))"
   done
+}
+
+# Send some bytes of a file, from $4 on, compressed: at most $5, and only so many as fit into $room. Sets $count to
+# how many; $data is empty when the file has been emptied. Fails where no byte fits.
+squeeze() {
+  local zipped at="${2}_at"
+  ((room > extra)) || return 1
+  for ((count = $5; count > 0; count = count * room * 7 / 8 / ${#data})); do
+    zipped=data
+    if ! read_short "$3" "$4" "$count"; then
+      zipped=gzip
+      data=$(tail -c "+$(($4 + 1))" "$3" 2>/dev/null | head -c "$count" | gzip -c | base64 -w0)
+    fi
+    [ -n "$data" ] || return 1
+    ((${#data} > room)) || break
+  done
+  ((count > 0)) || return 1
+  [ -s "$3" ] || { data='' && return 0; } # what an emptied file gives is not what stood there
+  frame "$1" ",\"stream\":\"$2\",\"offset\":${!at},\"$zipped\":\"$data\""
+  room=$((room - ${#data} - extra))
+}
+
+# Send what fits behind the state frame: the targets first, then of each stream, neither at the other's cost.
+send_rest() {
+  local room=$((limit - ${#body} - extra)) half size data count
+  size=0 # while the script runs its targets are still being written
+  [ "$stands" = running ] || size=$(head -c "$((targets_limit + 1))" "$dir/targets" 2>/dev/null | wc -c)
+  while ((targets_at < size)) && squeeze targets targets "$dir/targets" "$targets_at" "$((size - targets_at))"; do
+    targets_at=$((targets_at + count))
+  done
+  half=$((room / 2))
+  room=$half
+  send stderr
+  room=$((room + half))
+  send stdout
+  send stderr
 }
 
 # Go on behind a gap: to the next segment that is still there, or fail.
@@ -340,7 +386,7 @@ drained() {
   for stream in stdout stderr; do
     recall "$stream.total" total still _
     at=${stream}_at
-    [ "$still" = shut ] && [ "${!at}" -ge "${total:-0}" ] || return 1
+    [ "$still" = shut ] && { [ -n "$limit" ] || [ "${!at}" -ge "${total:-0}" ]; } || return 1
   done
 }
 
@@ -353,8 +399,10 @@ follow() {
   local until=$((SECONDS + wait)) pause late=0 doubts=0
   while :; do
     stand
-    send stdout
-    send stderr
+    if [ -z "$limit" ]; then
+      send stdout
+      send stderr
+    fi
     case $stands in
       running | preparing) ((SECONDS < until)) || break ;;
       unknown) ((doubts++ < 10)) || break ;; # its exit code may be on its way
@@ -366,7 +414,7 @@ follow() {
       *) pause=0.1 ;;
     esac
     # A frame now and then, so that a wait without a client ends at the broken pipe.
-    read -r -n 1 -t "$pause" -u "$bell" || [ "$pause" = 0.1 ] || frame alive ''
+    read -r -n 1 -t "$pause" -u "$bell" || [ "$pause" = 0.1 ] || [ -n "$limit" ] || frame alive ''
   done
   give_state
 }
@@ -499,7 +547,9 @@ hear_signals() {
   local status=''
   again=()
   { IFS= read -r -d '' status </proc/self/status; } 2>/dev/null
-  [[ ! $status =~ SigIgn:[[:space:]]*0*[1-9a-f] ]] || ! env --default-signal true || again=(env --default-signal)
+  # The first 31 are the ones with a name; the C library keeps the next two to itself.
+  [[ ! $status =~ SigIgn:[[:space:]]*([0-9a-f]+) ]] || ((!(16#${BASH_REMATCH[1]} & 0x7fffffff))) ||
+    ! env --default-signal true || again=(env --default-signal)
 } 2>/dev/null
 
 # Start the script, keep its standard output and write down how it ended, whatever becomes of the

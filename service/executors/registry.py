@@ -1,5 +1,6 @@
 """Which executor reaches an endpoint."""
 
+import threading
 from collections.abc import Callable
 from typing import assert_never
 
@@ -11,15 +12,18 @@ OnOutput = Callable[[OutputChunk], None]
 
 
 class ExecutorsByKind:
-    """One executor for each kind, made by whoever builds the service."""
+    """One executor for each kind, made by whoever builds the service. Safe for many threads."""
 
-    def __init__(self, *, local: Executor, ssh: Executor) -> None:
-        """Take the executors; `ssm` is refused until there is one."""
+    def __init__(self, *, local: Executor, ssh: Executor, ssm: Callable[[], Executor] | None = None) -> None:
+        """Take the executors; `ssm` makes one at the first node that needs it, since AWS's library takes long to load.
+
+        Without it such nodes are refused.
+        """
         self._local = local
         self._ssh = ssh
-        self._ssm: Executor = RefusingExecutor(
-            "is reached by SSM, which this version of unstick does not speak", "Use `executor: ssh` in inventory.yaml."
-        )
+        self._make_ssm = ssm or _no_ssm
+        self._ssm: Executor | None = None
+        self._lock = threading.Lock()
 
     def of(self, endpoint: Endpoint) -> Executor:
         """Return the executor that reaches this endpoint."""
@@ -29,7 +33,7 @@ class ExecutorsByKind:
             case ExecutorKind.SSH:
                 return self._ssh
             case ExecutorKind.SSM:
-                return self._ssm
+                return self._made_ssm()
             case _:
                 assert_never(endpoint.executor)
 
@@ -37,6 +41,20 @@ class ExecutorsByKind:
         """Give up every connection."""
         self._local.close()
         self._ssh.close()
+        with self._lock:
+            ssm = self._ssm
+        if ssm is not None:
+            ssm.close()
+
+    def _made_ssm(self) -> Executor:
+        with self._lock:
+            if self._ssm is None:
+                self._ssm = self._make_ssm()
+            return self._ssm
+
+
+def _no_ssm() -> Executor:
+    return RefusingExecutor("is reached by SSM, which is not spoken here", "Use `executor: ssh` in inventory.yaml.")
 
 
 class RefusingExecutor:

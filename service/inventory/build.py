@@ -14,6 +14,7 @@ from service.domain.errors import ConfigInvalid
 from service.domain.node import Controller, Endpoint, ExecutorKind, Inventory, Node
 from service.inventory.node_sets import NAME, expand, is_set
 from service.inventory.schema import (
+    INSTANCE,
     ControllerWords,
     EndpointWords,
     InventoryWords,
@@ -125,14 +126,25 @@ class _Builder:
         return self._node_endpoint(other, trail=trail)
 
     def _endpoint(self, name: str, key: str, *, words: EndpointWords, jump: Endpoint | None) -> Endpoint:
+        address = _filled(words.instance or words.address or name, key, name=name)
+        if words.executor is ExecutorKind.SSM and not INSTANCE.fullmatch(address):
+            self._find(
+                ("controllers" if isinstance(words, ControllerWords) else "nodes", key),
+                f"`{address}` is no id of an instance, and a name may mean several.",
+                "Write `instance: i-...`, or `instance: mi-...` of a hybrid node.",
+            )
         endpoint = Endpoint(
             name=name,
             executor=words.executor,
-            address=_filled(words.address, key, name=name) if words.address else name,
+            address=address,
             jump=jump,
             become=words.become,
             view=words.view,
             path=words.path or Endpoint.path,
+            region=words.region,
+            profile=words.profile,
+            document=words.document,
+            document_hash=words.document_hash,
         )
         return self._reached(endpoint, words)
 
@@ -172,7 +184,7 @@ class _Builder:
                 self._find(
                     ("nodes", self.named[name]),
                     f"`{name}` and `{other}` are one machine: both are {endpoint.executor} "
-                    f"{endpoint.address}:{endpoint.port}.",
+                    f"{endpoint.address}{f':{endpoint.port}' if endpoint.executor is ExecutorKind.SSH else ''}.",
                     "A machine has one name, so that only one run acts on it; in a set write `{name}` into `address`.",
                 )
 

@@ -118,6 +118,10 @@ def _reach(endpoint: Endpoint, name: str) -> dict[str, object]:
         ("certificate_file", endpoint.certificate_file, None),
         ("known_hosts_file", endpoint.known_hosts_file, None),
         ("login", str(endpoint.login), str(Login.ROOT)),
+        ("region", endpoint.region, None),
+        ("profile", endpoint.profile, None),
+        ("document", endpoint.document, _DEFAULT.document),
+        ("document_hash", endpoint.document_hash, None),
     ):
         if value != default:
             words[word] = value

@@ -24,6 +24,12 @@ _RESERVED = re.compile(r"(UNSTICK|PARAM|NODE|LD|BASH)_.*|PATH|ENV|IFS|SHELLOPTS|
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: What only makes sense where a connection is made.
 _SSH_ONLY = ("port", "user", "key_file", "certificate_file", "host_key", "known_hosts_file", "host_ca", "jump", "login")
+#: What only makes sense where AWS carries the script.
+_SSM_ONLY = ("instance", "region", "profile", "document", "document_hash")
+#: The patterns of the API reference (SendCommand): what does not match is refused here, before any call.
+INSTANCE = re.compile(r"i-(?:[0-9a-z]{8}|[0-9a-z]{17})|mi-[0-9a-z]{17}")
+_DOCUMENT = re.compile(r"[A-Za-z0-9_.:/-]{3,128}")
+_REGION = re.compile(r"[a-z]{2,}(?:-[a-z]+)+-[0-9]+")
 
 
 def _as_tuple(value: object) -> object:
@@ -95,18 +101,52 @@ class EndpointWords(ReachWords):
     become: Annotated[Become, Field(strict=False)] = Become.NONE
     view: Annotated[View, Field(strict=False)] = View.MACHINE
     path: Word | None = None
+    #: For SSM `instance` is another word for `address`.
+    instance: Word | None = None
+    region: Word | None = None
+    profile: Word | None = None
+    document: Word = "AWS-RunShellScript"
+    document_hash: Word | None = None
 
     @model_validator(mode="after")
     def _only_words_of_its_executor(self) -> "EndpointWords":
-        if self.executor is not ExecutorKind.SSH:
-            given = [word for word in _SSH_ONLY if word in self.model_fields_set]
-            if given:
-                raise ValueError(f"`{given[0]}` says nothing with `executor: {self.executor}`; remove it.")
+        ssh, ssm = self.executor is ExecutorKind.SSH, self.executor is ExecutorKind.SSM
+        foreign = (*(() if ssh else _SSH_ONLY), *(("become",) if ssm else _SSM_ONLY))
+        given = [word for word in foreign if word in self.model_fields_set]
+        if given:
+            raise ValueError(f"`{given[0]}` says nothing with `executor: {self.executor}`; remove it.")
         if self.view is View.PRIVATE and self.executor is not ExecutorKind.LOCAL:
             raise ValueError("`view: private` is for `executor: local` only.")
         if self.certificate_file and not self.key_file:
             raise ValueError("`certificate_file` needs `key_file` beside it.")
         return self
+
+    @model_validator(mode="after")
+    def _one_word_for_the_instance(self) -> "EndpointWords":
+        if self.instance is not None and self.address is not None:
+            raise ValueError("`instance` and `address` say the same; keep one.")
+        return self
+
+    @field_validator("region")
+    @classmethod
+    def _of_aws(cls, region: str | None) -> str | None:
+        if region is not None and not _REGION.fullmatch(region):
+            raise ValueError(f"`{region}` is no region; write it as in `us-east-1`.")
+        return region
+
+    @field_validator("document")
+    @classmethod
+    def _a_document(cls, document: str) -> str:
+        if not _DOCUMENT.fullmatch(document):
+            raise ValueError(f"`{document}` is no name of an SSM document.")
+        return document
+
+    @field_validator("document_hash")
+    @classmethod
+    def _a_hash(cls, digest: str | None) -> str | None:
+        if digest is not None and not re.fullmatch(r"[0-9a-f]{64}", digest):
+            raise ValueError("it is the SHA-256 that `aws ssm describe-document` shows: 64 digits of 0-9 and a-f.")
+        return digest
 
     @field_validator("path")
     @classmethod

@@ -75,10 +75,10 @@ def test_every_word_of_a_node_reaches_its_endpoint() -> None:
 
 
 def test_the_address_defaults_to_the_name_and_local_needs_no_more_than_the_executor() -> None:
-    inventory = build("nodes: {gpu-01: {executor: ssm}, here: {executor: local, view: private}}")
+    inventory = build("nodes: {gpu-01: {executor: ssh}, here: {executor: local, view: private}}")
 
     assert inventory.nodes == {
-        "gpu-01": Node("gpu-01", Endpoint("gpu-01", ExecutorKind.SSM, "gpu-01")),
+        "gpu-01": Node("gpu-01", Endpoint("gpu-01", ExecutorKind.SSH, "gpu-01")),
         "here": Node("here", Endpoint("here", ExecutorKind.LOCAL, "here", view=View.PRIVATE)),
     }
 
