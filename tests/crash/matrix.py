@@ -9,7 +9,10 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import httpx
@@ -20,8 +23,13 @@ from service.domain.person import Role
 from service.executors.local import LocalExecutor
 from service.main import SystemClock, open_store, record_service, serve
 from service.settings import Settings
+from service.store.migrate import upgrade
 from tests.crash.boundaries import Boundaries, counted
 from tests.crash.machine import PretendMachine
+
+# What `serve` imports when it is called; here once, and not in each of some hundred forks.
+for name in ("uvicorn", "service.web.app", "service.executors.ssh.executor"):
+    import_module(name)
 
 RUNBOOKS = Path(__file__).parent / "runbooks"
 #: Ids, digests and boots differ between two runs that are the same otherwise.
@@ -136,16 +144,18 @@ class Play:
     #: From the request to the end of the run, once it has ended.
     seconds: float = 0.0
     served: Served = field(init=False)
+    #: One for all calls: to make one reads the certificates of the whole world.
+    client: httpx.Client = field(init=False)
 
     def run(self) -> dict[str, Any]:
         """Play and return the run as the service tells it in the end."""
         self.served = Served(self.settings, self.folder / "boundaries", self.prefix, self.crash_at)
         token = in_child(lambda: _token(self.settings))
-        self.headers = {"Authorization": f"Bearer {token}"}
         if not self.served.start():
             self._restart()
         try:
-            return self._play()
+            with httpx.Client(verify=False, timeout=30, headers={"Authorization": f"Bearer {token}"}) as self.client:
+                return self._play()
         finally:
             self.served.kill()
 
@@ -186,10 +196,7 @@ class Play:
     ) -> dict[str, Any]:  # fmt: skip
         for _ in range(5):
             try:
-                answer = httpx.request(
-                    method, f"{self.served.url}/api/v1{path}", json=json,
-                    headers={**self.headers, **(headers or {})}, timeout=30,
-                )  # fmt: skip
+                answer = self.client.request(method, f"{self.served.url}/api/v1{path}", json=json, headers=headers)
             except httpx.TransportError:
                 self._restart()
                 continue
@@ -205,8 +212,19 @@ class Play:
         assert self.served.start(), (self.folder / "boundaries-again.serve").read_text()
 
 
+@cache
+def migrated() -> bytes:
+    """Return a SQLite database that `unstick migrate` has made: each run begins with a copy."""
+    with TemporaryDirectory() as folder:
+        database = Path(folder) / "unstick.db"
+        in_child(lambda: upgrade(f"sqlite:///{database}"))
+        return database.read_bytes()
+
+
 def settings_for(folder: Path, *, config: Path, url: str | None = None, runbooks: Path = RUNBOOKS) -> Settings:
     """Return the settings of a service in a folder of its own."""
+    if url is None:
+        (folder / "unstick.db").write_bytes(migrated())
     return Settings(
         database_url=url or f"sqlite:///{folder}/unstick.db",  # type: ignore[arg-type]
         config=config,
