@@ -40,7 +40,6 @@ class Invocation:
     released: bool = False  # MaxConcurrency lets it go
     delivered: float | None = None
     next_try: float = 0.0
-    overdue_since: float | None = None  # in scripts' time: when TimeoutSeconds had passed without an end
     cancel_due: float | None = None
     trace: str = ""
     name: str = ""
@@ -74,6 +73,8 @@ class Command:
     invocations: list[Invocation]
     request: Mapping[str, Any]
     cancelled: bool = False
+    seen: tuple[float, float] = (0.0, 0.0)  # the service's and the scripts' time when the heart last looked
+    overdue_since: float | None = None  # in scripts' time: when TimeoutSeconds were over
     duplicates_left: dict[str, int] = field(default_factory=dict)
 
     @property

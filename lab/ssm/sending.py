@@ -41,6 +41,7 @@ def send_command(state: State, request: dict[str, Any]) -> dict[str, Any]:
         execution_seconds=sum(timeout_seconds(step.get("timeoutSeconds")) for step in steps),
         invocations=[_invocation(state, each, version, now) for each in instances],
         request=request,
+        seen=(now, state.hub.clock.script()),
     )
     duplicates = state.hub.faults.duplicates
     command.duplicates_left = {each.id: duplicates for each in instances} if duplicates else {}

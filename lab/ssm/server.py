@@ -17,7 +17,7 @@ from lab.ssm.clock import Clock
 from lab.ssm.control import Control
 from lab.ssm.documents import Documents
 from lab.ssm.faults import Faults
-from lab.ssm.heart import Heart
+from lab.ssm.heart import Heart, deliver_again
 from lab.ssm.http import Server
 from lab.ssm.instance import Instance
 from lab.ssm.player import Player
@@ -136,6 +136,11 @@ class SsmServer(Closing):
             agent = self._state.agents.pop(identity)
             agent.die(back_at=None)
             self._retired.append(agent)
+
+    def deliver_again(self, command: str, instance: str) -> str:
+        """Bring a command to an agent once more; give what became of it: taken, dropped, full or unreachable."""
+        with self._state.lock:
+            return deliver_again(self._state.command(command), self._state.agents[instance]).value
 
     def store(self, values: Mapping[str, str]) -> Self:
         """Store parameters, which `{{ssm:name}}` in a document or a script is replaced by."""
