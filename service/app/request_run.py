@@ -1,5 +1,6 @@
 """Request a run: a person, an alert or an escalation enters here, and everything after is the same."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -179,7 +180,7 @@ def _node_runs(
     service: Service, run: Run, *, runbook: Runbook, nodes: Sequence[Node], request: RunRequest
 ) -> tuple[NodeRun, ...]:
     pool = request.selector.pool if request.selector is not None else None
-    inventory = service.inventory.current()
+    sizes = Counter(name for node in service.inventory.current().nodes.values() for name in node.pools)
     return tuple(
         NodeRun(
             id=service.clock.new_id(),
@@ -192,16 +193,16 @@ def _node_runs(
             runbook=runbook.name,
             created_at=run.created_at,
             attributes={**node.attributes, "name": node.name, "pools": list(node.pools)},
-            pool=pool or smallest_pool(node, inventory),
+            pool=pool or _smallest_pool(node, sizes),
             wake_at=run.created_at,
         )
         for position, node in enumerate(nodes)
     )
 
 
-def smallest_pool(node: Node, inventory: Inventory) -> str | None:
+def _smallest_pool(node: Node, sizes: Mapping[str, int]) -> str | None:
     """Return the node's pool with the fewest nodes, by which percentages are counted."""
-    return min(node.pools, key=lambda pool: (inventory.pool_size(pool), pool), default=None)
+    return min(node.pools, key=lambda pool: (sizes[pool], pool), default=None)
 
 
 def _earlier(reader: Reader, prepared: Prepared) -> Run | None:

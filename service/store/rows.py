@@ -22,6 +22,8 @@ _FIELDS = {kind: tuple(f.name for f in fields(kind)) for kind in (Attempt, Gate,
 _RUN_FIELDS = tuple(f.name for f in fields(Run) if f.name != "trigger")
 #: The fields of a fact that are text.
 FACT_WORDS = tuple(f.name for f in fields(Fact) if f.name != "body")
+#: So many characters of a prelude tell it from other shell, nearly always.
+_BEGINNING = 64
 
 
 def to_row(value: Attempt | Gate | Hold | NodeRun | Resolution) -> dict[str, Any]:
@@ -68,15 +70,27 @@ def source_row(source: RunbookSource) -> dict[str, str]:
     }
 
 
-def pack_scripts(scripts: Iterable[PlannedScript], *, prelude: str) -> bytes:
-    """Return the scripts of one node, compressed, with the prelude that they share in them once."""
-    shared = prelude.rstrip("\n")
-    rows = [[s.node, s.step, s.kind.value, s.machine, _parts(s.text, shared), s.sha256] for s in scripts]
-    return zlib.compress(json.dumps([shared, rows], separators=(",", ":")).encode())
+class ScriptPacker:
+    """Packs scripts, those of one node at a time, with the prelude that they share in them once.
+
+    The prelude is most of it and the same for all nodes of a run, so it is compressed once.
+    """
+
+    def __init__(self, prelude: str) -> None:
+        """Begin with the prelude of a runbook."""
+        self._shared = prelude.rstrip("\n")
+        self._begun = zlib.compressobj()
+        self._beginning = self._begun.compress(f"[{json.dumps(self._shared)},".encode())
+
+    def pack(self, scripts: Iterable[PlannedScript]) -> bytes:
+        """Return the scripts of one node, compressed."""
+        rows = [[s.node, s.step, s.kind.value, s.machine, _parts(s.text, self._shared), s.sha256] for s in scripts]
+        rest = self._begun.copy()
+        return self._beginning + rest.compress(f"{json.dumps(rows, separators=(',', ':'))}]".encode()) + rest.flush()
 
 
 def unpack_scripts(packed: bytes) -> tuple[PlannedScript, ...]:
-    """Return what `pack_scripts` was given."""
+    """Return what a `ScriptPacker` was given."""
     shared, rows = json.loads(zlib.decompress(packed))
     return tuple(
         PlannedScript(node, step, ScriptKind(kind), machine, shared.join(parts), digest)
@@ -85,7 +99,13 @@ def unpack_scripts(packed: bytes) -> tuple[PlannedScript, ...]:
 
 
 def _parts(text: str, shared: str) -> list[str]:
-    return text.split(shared) if shared else [text]
+    """Return what stands before and behind the first `shared`, or the whole text."""
+    # To search for its beginning is much cheaper than to search for all of it, which is long.
+    beginning = shared[:_BEGINNING]
+    at = text.find(beginning) if shared else -1
+    while at >= 0 and not text.startswith(shared, at):
+        at = text.find(beginning, at + 1)
+    return [text[:at], text[at + len(shared) :]] if at >= 0 else [text]
 
 
 def token_row(token: Token) -> dict[str, Any]:

@@ -192,7 +192,5 @@ def _pack(run_id: str, plan: Plan) -> list[dict[str, object]]:
     by_node: dict[str, list[PlannedScript]] = {}
     for script in plan.scripts:
         by_node.setdefault(script.node, []).append(script)
-    return [
-        {"run_id": run_id, "node": node, "scripts": rows.pack_scripts(of, prelude=plan.runbook.prelude)}
-        for node, of in by_node.items()
-    ]
+    packer = rows.ScriptPacker(plan.runbook.prelude)
+    return [{"run_id": run_id, "node": node, "scripts": packer.pack(of)} for node, of in by_node.items()]
