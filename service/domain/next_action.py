@@ -7,12 +7,12 @@ killed goes on exactly where it stopped.
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from service.domain.action import Action, Ended, Judgement, WaitForDecision
+from service.domain.action import Action, Dispatch, Ended, Judgement, WaitForDecision
 from service.domain.errors import InvalidInput
 from service.domain.play import Done, Stuck, first_script, play
 from service.domain.run import AttemptState, History, NodeRunState, Run, StepOutcome, StepResult, Verdict
 from service.domain.runbook import OnFailure, Runbook, Step
-from service.domain.scene import Scene
+from service.domain.scene import Scene, ask_leftover, leftover
 from service.domain.script import ScriptKind
 
 _VERDICT_ORDER = (Verdict.UNKNOWN, Verdict.NOT_CURED, Verdict.CURED, Verdict.CLEARED, Verdict.WELL)
@@ -42,14 +42,14 @@ def judge(runbook: Runbook, run: Run, *, history: History, now: datetime) -> Jud
         done = _skipped(runbook, step, run=run, history=history, course=course)
         if done is None:
             scene = _scene(step, run=run, history=history, now=now)
-            played = first_or_play(scene)
+            played = _beside_no_leftover(scene, first_or_play(scene))
             if isinstance(played, Stuck):
                 course.results.append(StepResult(step.id, StepOutcome.UNKNOWN, played.reason, Verdict.UNKNOWN))
                 return _judgement(WaitForDecision(NodeRunState.STUCK, None, played.reason), runbook, course)
             if not isinstance(played, Done):
                 return _judgement(played, runbook, course)
             done = played
-        _note(step, done, course=course, dry_run=run.dry_run)
+        _note(step, done, course=course, may_go_on=_may_go_on(step, run=run, history=history))
     return _judgement(_ended(course, run=run, history=history), runbook, course)
 
 
@@ -112,14 +112,31 @@ def _sent_targets(step: str, history: History) -> tuple[str, ...] | None:
     return None
 
 
-def _note(step: Step, done: Done, *, course: _Course, dry_run: bool) -> None:
+def _may_go_on(step: Step, *, run: Run, history: History) -> bool:
+    """Whether a failure of this step leaves the next ones to be played."""
+    wanted = step.on_failure is OnFailure.CONTINUE or run.dry_run
+    return wanted and not step.always and leftover(history) is None
+
+
+def _beside_no_leftover(scene: Scene, played: Action | Done | Stuck) -> Action | Done | Stuck:
+    """Return what a step does next, but no further script while one of this node run cannot be killed."""
+    left = leftover(scene.history)
+    if left is None or not isinstance(played, Dispatch):
+        return played
+    asking = ask_leftover(scene.history, left)
+    if asking is not None:
+        return asking
+    who = f"the {left.kind} of step {left.step} cannot be killed (pid {left.pid}, waits in {left.wchan})"
+    return Stuck(f"Step {scene.step.id} is not played while {who}.")
+
+
+def _note(step: Step, done: Done, *, course: _Course, may_go_on: bool) -> None:
     course.results.append(done.result)
     if done.ends_as is None:
         return
     if done.result.verdict is None and done.ends_as is NodeRunState.FAILED:
         course.blind = True
-    goes_on = (step.on_failure is OnFailure.CONTINUE or dry_run) and done.ends_as is NodeRunState.FAILED
-    if step.always or not goes_on:
+    if not may_go_on or done.ends_as is not NodeRunState.FAILED:
         _end(course, done.ends_as, reason=f"Step {step.id}: {done.result.reason}")
     elif course.reason == "":
         course.reason = f"Step {step.id}: {done.result.reason}"

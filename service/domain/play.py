@@ -24,7 +24,7 @@ from service.domain.run import (
     WellNow,
 )
 from service.domain.runbook import ApprovalKind
-from service.domain.scene import Scene, ask_about, settle_again
+from service.domain.scene import Scene, ask_about, leftover, settle_again
 from service.domain.script import NotStarted, ScriptKind
 
 NOTHING_TO_DO = 77
@@ -80,7 +80,8 @@ def _go_on(scene: Scene, ends: list[Action | RoundEnd]) -> Action | Done | Stuck
         case Retry():
             return first_script(scene, last + 1)
         case Done() if end.known_failure and scene.step.retry is not None and not scene.run.dry_run:
-            return _retry(scene, end, ends=ends)
+            # A second probe would only hang beside the first.
+            return _retry(scene, end, ends=ends) if leftover(scene.history) is None else end
         case Stuck() | Done():
             return end
         case _:

@@ -101,5 +101,21 @@ def settle_again(scene: Scene, round: int, *, attempt: Attempt) -> Settle | None
     return Settle(attempt.id) if attempt.state in unknown else None
 
 
+def leftover(history: History) -> Attempt | None:
+    """Return an attempt that not even SIGKILL ended, while no person has said how to go on beside it."""
+    for attempt in history.attempts:
+        said = [one.resolve_as for one in history.resolutions if one.after_number >= attempt.number]
+        if attempt.state is AttemptState.UNKILLABLE and set(said) <= {ResolveAs.SETTLE_AGAIN}:
+            return attempt
+    return None
+
+
+def ask_leftover(history: History, attempt: Attempt) -> Settle | None:
+    """Return the asking about a script that could not be killed, when a person wants it, once."""
+    wanted = [one.at for one in history.resolutions if one.after_number >= attempt.number]
+    asked = attempt.asked_at
+    return Settle(attempt.id) if wanted and (asked is None or asked <= max(wanted)) else None
+
+
 def _silent(attempt: Attempt) -> str:
     return f"The node does not answer; the {attempt.kind} of step {attempt.step} may have run. It is asked again."
