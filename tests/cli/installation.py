@@ -20,6 +20,7 @@ from service.client import Client
 from service.domain.person import Role
 from service.main import SystemClock, open_store, record_service
 from service.settings import Settings
+from tests.support.database import prepare
 
 UNSTICK = str(Path(sys.executable).with_name("unstick"))
 NODES = 60
@@ -128,7 +129,7 @@ class Installation:
     def token(self, name: str, *roles: Role, person: str | None = None) -> str:
         """Make a token beside the running service and return it."""
         clock = SystemClock()
-        settings = Settings(database_url=SecretStr(f"sqlite:///{self.database}"))
+        settings = Settings(database_url=SecretStr(prepare(f"sqlite:///{self.database}")))
         with closing(open_store(settings, clock)) as store:
             service = record_service(store, clock=clock)
             return create_token(service, name, roles=frozenset(roles), person=person or name, by="test")

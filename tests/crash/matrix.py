@@ -9,10 +9,8 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import httpx
@@ -23,9 +21,9 @@ from service.domain.person import Role
 from service.executors.local import LocalExecutor
 from service.main import SystemClock, open_store, record_service, serve
 from service.settings import Settings
-from service.store.migrate import upgrade
 from tests.crash.boundaries import Boundaries, counted
 from tests.crash.machine import PretendMachine
+from tests.support.database import prepare
 
 # What `serve` imports when it is called; here once, and not in each of some hundred forks.
 for name in ("uvicorn", "service.web.app", "service.executors.ssh.executor"):
@@ -212,21 +210,10 @@ class Play:
         assert self.served.start(), (self.folder / "boundaries-again.serve").read_text()
 
 
-@cache
-def migrated() -> bytes:
-    """Return a SQLite database that `unstick migrate` has made: each run begins with a copy."""
-    with TemporaryDirectory() as folder:
-        database = Path(folder) / "unstick.db"
-        in_child(lambda: upgrade(f"sqlite:///{database}"))
-        return database.read_bytes()
-
-
 def settings_for(folder: Path, *, config: Path, url: str | None = None, runbooks: Path = RUNBOOKS) -> Settings:
     """Return the settings of a service in a folder of its own."""
-    if url is None:
-        (folder / "unstick.db").write_bytes(migrated())
     return Settings(
-        database_url=url or f"sqlite:///{folder}/unstick.db",  # type: ignore[arg-type]
+        database_url=prepare(url or f"sqlite:///{folder}/unstick.db"),  # type: ignore[arg-type]
         config=config,
         runbooks=runbooks,
         port=0,

@@ -22,6 +22,7 @@ from service.domain.script import sha256
 from service.executors.envelope import node_runner
 from service.executors.scripted import ScriptedExecutor
 from service.store.sql_store import SqlStore
+from tests.support.database import prepare
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
 OPERATOR = Person("operator", frozenset({Role.OPERATOR}))
@@ -124,7 +125,7 @@ class World:
         chosen = clock or SteppedClock()
         executors = cast(Executors, executor) if hasattr(executor, "of") else OneExecutor(executor)
         service = Service(
-            store=SqlStore.open(url, chosen),
+            store=SqlStore.open(prepare(url), chosen),
             runbooks=RunbookFolder(runbooks),
             inventory=FixedInventory(inventory),
             executors=executors,
