@@ -1,4 +1,4 @@
-"""Case E04: an approval that is early, late, or given while the service was down."""
+"""An approval that is early, late, or given while the service was down."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
