@@ -27,8 +27,8 @@ from service.executors.ssm.turns import AT_ONCE, NoTurn, Turns
 
 OnOutput = Callable[[OutputChunk], None]
 
-#: After a script has ended its output is asked for at most so often. An answer has 24,000 characters; of text that is
-#: some hundred thousand bytes.
+#: After a script has ended its output is asked for at most so often. An answer has 24,000 characters, which are some
+#: fifty thousand bytes of text; a node keeps less than a million.
 MOST_QUESTIONS = 24
 #: TERM, five seconds, KILL, five seconds.
 _STOP_SECONDS = 15.0
@@ -44,12 +44,14 @@ class SsmExecutor:
         tempo: Tempo | None = None,
         patience: Patience | None = None,
         longest_wait: int = LONGEST_WAIT,
+        questions: int = MOST_QUESTIONS,
     ) -> None:
         """Take the clock that orders are dated by; nothing is asked of AWS yet."""
         self._now = now
         self._tempo = tempo or Tempo()
         self._patience = patience or Patience()
         self._longest_wait = longest_wait
+        self._questions = questions
         self._turns = Turns()
         self._lock = threading.Lock()
         self._stations: dict[Place, Station] = {}
@@ -146,7 +148,7 @@ class SsmExecutor:
         """Ask for what the first answer of a script that has ended had no room for."""
         if report.state is not ReportState.FINISHED:
             return report
-        for _ in range(MOST_QUESTIONS):
+        for _ in range(self._questions):
             if answer.complete:
                 return report
             held = answer.held()

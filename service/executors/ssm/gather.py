@@ -77,8 +77,13 @@ class Gatherer:
         self._closing.wait(self._seconds)
         with self._lock:
             members = self._open.pop(kind)
-        for part in _distinct(members):
-            self._send_all(part, within)
+        try:
+            for part in _distinct(members):
+                self._send_all(part, within)
+        finally:
+            for one in members:
+                if not one.sent.done():
+                    one.sent.set_exception(MayHaveArrived("whoever sent it for several nodes was interrupted"))
         return member.sent.result()
 
     def _join(self, kind: _Kind, member: _Member) -> bool:

@@ -71,17 +71,26 @@ class Poller:
 
     def _run(self) -> None:
         last = -1e9
-        while (flights := self._wait(last)) is not None:
-            last = time.monotonic()
-            try:
-                self._look(flights)
-            except Fault as fault:
-                self._fault = fault.reason
-                self._slow_down(throttled=fault.proof is Proof.THROTTLED)
-            else:
-                self._fault = ""
-                self._slower = max(1.0, self._slower / 1.5)
-            self._give_up()
+        try:
+            while (flights := self._wait(last)) is not None:
+                last = time.monotonic()
+                self._look_once(flights)
+                self._give_up()
+        finally:
+            # After a defect the next flight finds a thread again; those of now end at their time.
+            with self._changed:
+                if self._thread is threading.current_thread():
+                    self._thread = None
+
+    def _look_once(self, flights: Sequence[Flight]) -> None:
+        try:
+            self._look(flights)
+        except Fault as fault:
+            self._fault = fault.reason
+            self._slow_down(throttled=fault.proof is Proof.THROTTLED)
+        else:
+            self._fault = ""
+            self._slower = max(1.0, self._slower / 1.5)
 
     def _wait(self, last: float) -> list[Flight] | None:
         """Wait until it is time to look; None when there is nothing to follow."""

@@ -1,0 +1,91 @@
+"""Instances of the stand-in for AWS that are a private mount namespace of this machine, and an executor in front."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from lab.private import PrivateMounts
+from lab.ssm import Call, Instance, SsmServer
+from service.domain.node import Endpoint, ExecutorKind, View
+from service.domain.script import AttemptRef, Report, ScriptOrder
+from service.executors.ssm.executor import SsmExecutor
+from service.executors.ssm.gateway import Patience
+from service.executors.ssm.tempo import Tempo
+from tests.executors.envelope_place import Heard, Place
+from tests.executors.envelope_place import acting as acting_of
+from tests.executors.envelope_place import order as order_of
+
+#: So many seconds of AWS pass in one of ours; scripts are real and take their own.
+FASTER = 5.0
+#: As fast as that, and looking more often than AWS would like.
+TEMPO = Tempo(pace=1 / FASTER, look=0.4, gather=1.0)
+
+
+def instance_id(number: int) -> str:
+    """Return the id of an instance."""
+    return f"i-{number:017x}"
+
+
+def endpoint(number: int = 1, **changes: object) -> Endpoint:
+    """Return a node of the stand-in."""
+    plain = Endpoint(f"gpu-{number:02}", ExecutorKind.SSM, instance_id(number), view=View.PRIVATE)
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def order(text: str, number: int = 1, **changes: object) -> ScriptOrder:
+    """Return an order for a script that only reads."""
+    return order_of(text, **{"endpoint": endpoint(number), **changes})
+
+
+def acting(text: str, number: int = 1, **changes: object) -> ScriptOrder:
+    """Return an order for a script that changes the node."""
+    return acting_of(text, **{"endpoint": endpoint(number), **changes})
+
+
+@dataclass
+class Region:
+    """The stand-in and what runs on its instances."""
+
+    server: SsmServer
+    place: Place
+    executor: SsmExecutor
+
+    def run(self, given: ScriptOrder, heard: Heard | None = None) -> Report:
+        """Start a script."""
+        return self.executor.start(given, heard or Heard())
+
+    def settle(self, attempt: AttemptRef, heard: Heard | None = None) -> Report:
+        """Ask how it stands."""
+        return self.executor.settle(attempt, heard or Heard())
+
+    def together(self, orders: Sequence[ScriptOrder]) -> list[Report]:
+        """Start scripts at once, each in a thread of its own."""
+        with ThreadPoolExecutor(len(orders)) as threads:
+            return list(threads.map(self.run, orders))
+
+    def sends(self, since: int = 0) -> list[Call]:
+        """Return the calls of SendCommand."""
+        return self.server.calls_of("SendCommand")[since:]
+
+    def close(self) -> None:
+        """Close the executor, also one that a test has put in the place of the first."""
+        self.executor.close()
+
+    def again(self, **settings: Any) -> SsmExecutor:
+        """Put a fresh executor in the place of the last one."""
+        self.executor.close()
+        self.executor = SsmExecutor(lambda: datetime.now(UTC), **{"tempo": TEMPO, **settings})
+        return self.executor
+
+
+def instances(server: SsmServer, mounts: PrivateMounts, *, count: int) -> None:
+    """Register instances that are all the same namespace; only their names differ."""
+    place = Place(mounts, None)  # type: ignore[arg-type]
+    for number in range(1, count + 1):
+        server.add(Instance(instance_id(number), prefix=lambda: place.prefix, name=f"gpu-{number:02}"))
+
+
+#: For tests in which no answer comes.
+IMPATIENT = Patience(connect=2.0, answer=0.5)
