@@ -201,6 +201,28 @@ MUTANTS = (
         ("tests/unit/test_outcome_table.py",),
     ),
     Mutant(
+        "a boot is sent without stored evidence",
+        (
+            Edit(
+                "service/domain/next_action.py",
+                "played.kind is ScriptKind.VERIFY or _has_evidence(runbook, history, course):",
+                "True:",
+            ),
+        ),
+        ("tests/unit/test_evidence.py",),
+    ),
+    Mutant(
+        "a look whose output is not stored is evidence",
+        (
+            Edit(
+                "service/domain/next_action.py",
+                "        and attempt.output_sha256 is not None\n        and attempt.stdout_bytes > 0\n",
+                "",
+            ),
+        ),
+        ("tests/app/test_evidence.py",),
+    ),
+    Mutant(
         "the dry-run guard is off",
         (Edit("service/app/guard.py", "if order.dry_run and order.acting:", "if False:"),),
         ("tests/app/test_guard.py",),

@@ -42,6 +42,9 @@ def faults(runbook: Runbook, document: Document) -> Iterator[Fault]:
             yield Fault((*where, "id"), "is the id of an earlier step.", "Give each step its own.")
         yield from _shape(step, where, waivable_given=(*where, "waivable") in document.lines)
         yield from _undo(step, where, earlier=earlier)
+        if step.reboots and step.acts and not any(one.read_only for one in earlier.values()):
+            reason = "may lose what the node was like, and no `read_only` step above records it."
+            yield Fault((*where, "reboots"), reason, "Add one that prints the evidence: without it nothing is sent.")
         if step.when is not None:
             yield from _condition(step.when, (*where, "when"), runbook=runbook, earlier=set(earlier))
         for kind in ScriptKind:

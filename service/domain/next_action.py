@@ -1,7 +1,7 @@
 """The loop's one decision: what to do next for one node run, from what was recorded of it.
 
 A pure function of the runbook, the run, the history and the time, so that a service that was
-killed goes on exactly where it stopped.
+killed goes on exactly where it stopped. It refuses a reboot of which no evidence is stored.
 """
 
 from dataclasses import dataclass, field
@@ -46,9 +46,10 @@ def judge(runbook: Runbook, run: Run, *, history: History, now: datetime) -> Jud
             if isinstance(played, Stuck):
                 course.results.append(StepResult(step.id, StepOutcome.UNKNOWN, played.reason, Verdict.UNKNOWN))
                 return _judgement(WaitForDecision(NodeRunState.STUCK, None, played.reason), runbook, course)
-            if not isinstance(played, Done):
-                return _judgement(played, runbook, course)
-            done = played
+            proven = _with_evidence(played, runbook, history=history, course=course) if step.reboots else played
+            if not isinstance(proven, Done):
+                return _judgement(proven, runbook, course)
+            done = proven
         _note(step, done, course=course, may_go_on=_may_go_on(step, run=run, history=history))
     return _judgement(_ended(course, run=run, history=history), runbook, course)
 
@@ -89,6 +90,29 @@ def _skipped(runbook: Runbook, step: Step, *, run: Run, history: History, course
         return Done(StepResult(step.id, StepOutcome.FAILED, str(error)), NodeRunState.FAILED)
     return (
         None if holds else Done(StepResult(step.id, StepOutcome.SKIPPED, f"Its condition is false: {step.when.text}"))
+    )
+
+
+def _with_evidence(played: Action | Done, runbook: Runbook, *, history: History, course: _Course) -> Action | Done:
+    """Return how a step goes on that may reboot the node: refused, while nothing is stored of the node before it."""
+    if not isinstance(played, Dispatch) or played.kind is ScriptKind.VERIFY or _has_evidence(runbook, history, course):
+        return played
+    why = (
+        "It may reboot the node, and no read-only step before it has ended ok with its output stored: nothing was sent."
+        " Let the step that looks succeed, and request the run again."
+    )
+    return Done(StepResult(played.step, StepOutcome.FAILED, why), NodeRunState.FAILED)
+
+
+def _has_evidence(runbook: Runbook, history: History, course: _Course) -> bool:
+    ok = {result.step for result in course.results if result.outcome is StepOutcome.OK}
+    looked = {step.id for step in runbook.steps if step.read_only and step.id in ok}
+    return any(
+        attempt.step in looked
+        and attempt.kind is ScriptKind.RUN
+        and attempt.output_sha256 is not None
+        and attempt.stdout_bytes > 0
+        for attempt in history.attempts
     )
 
 

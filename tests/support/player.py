@@ -51,6 +51,7 @@ class Answer:
     signal: int | None = None
     boot_id: str = FIRST_BOOT
     takes: timedelta = timedelta(seconds=1)
+    stdout_bytes: int = 10
 
 
 def exits(code: int, *targets: str) -> Answer:
@@ -175,6 +176,8 @@ class Player:
             exit_code=answer.exit_code,
             signal=answer.signal,
             ended_by_us=answer.ended_by_us,
+            stdout_bytes=answer.stdout_bytes,
+            output_sha256=None if answer.state.open else "o" * 64,
             asked_at=self.now,
             answered_at=self.now,
             finished_at=self.now,

@@ -35,6 +35,7 @@ escalate_to:
 prelude: |
   shopt -s inherit_errexit
 steps:
+  - {id: look, title: Look, read_only: true, run: uptime, timeout: 1m}
   - id: save
     title: Save
     check: echo state >"$UNSTICK_TARGETS"

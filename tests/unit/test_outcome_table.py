@@ -66,10 +66,20 @@ def end(player: Player) -> tuple[NodeRunState, Verdict | None]:
     return (action.state, Verdict.UNKNOWN if action.state is NodeRunState.STUCK else None)
 
 
-def played(check: Answer, run: Answer | None = None, *verify: Answer, **changes: object) -> Player:
-    """Return a player of one step with these answers."""
+def look(**changes: object) -> Step:
+    """Return a step that only reads, and whose failure does not end the run."""
+    known: dict[str, object] = {"on_failure": OnFailure.CONTINUE}
+    return Step("look", "Look", timedelta(minutes=1), run="r", read_only=True, **(known | changes))  # type: ignore[arg-type]
+
+
+def played(
+    check: Answer, run: Answer | None = None, *verify: Answer, evidence: Answer | None = None, **changes: object
+) -> Player:
+    """Return a player of one step with these answers; `evidence` is that of a look before it."""
     answers = {"cure.check": [check], "cure.run": [run or exits(0)], "cure.verify": list(verify) or [exits(0)]}
-    return Player([cure(**changes)], answers)
+    if evidence is None:
+        return Player([cure(**changes)], answers)
+    return Player([look(), cure(**changes)], answers | {"look.run": [evidence]})
 
 
 ROWS = {
@@ -120,7 +130,7 @@ ROWS = {
         StepOutcome.FAILED,
     ),
     "run rebooted the node as it says": (
-        played(exits(0, "t"), REBOOTED, exits(0), reboots=True),
+        played(exits(0, "t"), REBOOTED, exits(0), evidence=exits(0), reboots=True),
         (NodeRunState.SUCCEEDED, Verdict.CURED),
         StepOutcome.CHANGED,
     ),

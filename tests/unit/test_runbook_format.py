@@ -56,6 +56,7 @@ def test_a_whole_runbook_becomes_the_value_that_it_says() -> None:
         revision="abc",
         file_sha256=sha256(WHOLE),
         steps=(
+            Step("look", "Look", timedelta(minutes=1), run="uptime", read_only=True),
             Step(
                 "save",
                 "Save",
