@@ -75,11 +75,12 @@ def _shell_findings(loaded: LoadedFile, path: Path, *, shellcheck: ShellCheck) -
     planned = _plan(runbook)
     findings = []
     for script, remarks in zip(planned, shellcheck([script.text for script in planned]), strict=True):
+        own = runbook.step(script.step).prelude
         place = _Place(
             loaded.file,
             document,
             where=("steps", numbers[script.step], str(script.kind)),
-            prelude=prelude,
+            prelude=tuple(part for part in prelude if own is None or part.file.endswith(own)),
             script=script.text,
             body=runbook.step(script.step).script(script.kind) or "",
         )

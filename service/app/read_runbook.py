@@ -169,6 +169,7 @@ class _Reader:
             within=entry.within,
             retry=_retry(entry.retry),
             on_failure=entry.on_failure,
+            prelude=None if entry.prelude is None else tuple(entry.prelude),
         )
 
     def _condition(self, text: str | None, where: Where) -> Condition | None:

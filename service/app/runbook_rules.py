@@ -13,7 +13,9 @@ from service.domain.script import ScriptKind, render
 #: Packed as it goes to Run Command, a longer one might not fit into a document of 64 KB.
 LONGEST_SCRIPT = 32 * 1024
 #: What the envelope exports to every script.
-ENVELOPE_NAMES = frozenset({"UNSTICK_RUN_ID", "UNSTICK_STEP", "UNSTICK_ATTEMPT", "UNSTICK_TARGETS", "UNSTICK_BOOT_ID"})
+ENVELOPE_NAMES = frozenset(
+    f"UNSTICK_{name}" for name in ("RUN_ID", "STEP", "ATTEMPT", "TARGETS", "BOOT_ID", "LAST_BOOT_ID")
+)
 
 _GIVEN_NAME = re.compile(r"(?<![A-Za-z0-9_])(PARAM|NODE|UNSTICK)_[A-Za-z0-9_]+")
 _CONNECTIONS_VARIABLE = re.compile(r"""(?m)(?:^|[\s;])([A-Za-z_]\w*)=["']?/sys/fs/fuse/connections["']?/?(?:\s|;|$)""")
@@ -45,12 +47,14 @@ def faults(runbook: Runbook, document: Document) -> Iterator[Fault]:
         if step.reboots and step.acts and not any(one.read_only for one in earlier.values()):
             reason = "may lose what the node was like, and no `read_only` step above records it."
             yield Fault((*where, "reboots"), reason, "Add one that prints the evidence: without it nothing is sent.")
+        yield from _part(runbook, step, where)
         if step.when is not None:
             yield from _condition(step.when, (*where, "when"), runbook=runbook, earlier=set(earlier))
         for kind in ScriptKind:
             body = step.script(kind)
             if body is not None:
-                yield from _script(body, (*where, str(kind)), runbook=runbook, document=document)
+                script = (*where, str(kind))
+                yield from _script(body, script, runbook=runbook, document=document, prelude=runbook.prelude_of(step))
         earlier[step.id] = step
     for number, goal in enumerate(runbook.escalate_to):
         if goal.when is not None:
@@ -143,6 +147,15 @@ def _shape(step: Step, where: Where, *, waivable_given: bool) -> Iterator[Fault]
             yield Fault((*where, key), reason, way_out)
 
 
+def _part(runbook: Runbook, step: Step, where: Where) -> Iterator[Fault]:
+    """Yield the files of the prelude that a step names and the runbook has not."""
+    for number, name in enumerate(step.prelude or ()):
+        if name not in runbook.prelude_parts:
+            reason = f"names {name}, which is no file of the runbook's prelude."
+            way_out = f"Name it there; the file begins with `# runbooks/{name}:`."
+            yield Fault((*where, "prelude", number), reason, way_out)
+
+
 def _undo(step: Step, where: Where, *, earlier: Mapping[str, Step]) -> Iterator[Fault]:
     """Yield what is wrong with a step that undoes another."""
     if not step.always:
@@ -179,15 +192,15 @@ def _condition(condition: Condition, where: Where, *, runbook: Runbook, earlier:
             yield Fault(where, f"asks for the parameter {asked}, which is not declared.", "Declare it under params.")
 
 
-def _script(body: str, where: Where, *, runbook: Runbook, document: Document) -> Iterator[Fault]:
+def _script(body: str, where: Where, *, runbook: Runbook, document: Document, prelude: str) -> Iterator[Fault]:
     text = document.texts.get(where)
     first = text.line if text is not None and text.style == "|" else 0
     yield from _undeclared(body, where, runbook=runbook, first=first)
-    size = len(render(prelude=runbook.prelude, body=body, environment={}).encode())
+    size = len(render(prelude=prelude, body=body, environment={}).encode())
     if size > LONGEST_SCRIPT:
         reason = f"is {size} bytes long with its prelude; SSM carries {LONGEST_SCRIPT}."
-        yield Fault(where, reason, "Shorten it, or take files out of the prelude that it does not need.")
-    if _aborts_all(body, runbook.prelude):
+        yield Fault(where, reason, "Shorten it, or take files out of its prelude that it does not need.")
+    if _aborts_all(body, prelude):
         reason = "aborts FUSE connections by a glob, healthy ones too."
         yield Fault(where, reason, "Abort the approved ones by number: read them from $UNSTICK_TARGETS.")
     if text is None:

@@ -23,6 +23,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max
 Word = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=63)]
 Line = Annotated[str, StringConstraints(pattern=r"^[^\n]*\S[^\n]*$", max_length=200)]
 Script = Annotated[str, StringConstraints(pattern=r"\S")]
+Library = Annotated[str, StringConstraints(pattern=LIBRARY_FILE)]
 
 
 def _refuse(reason: str, way_out: str) -> PydanticCustomError:
@@ -188,6 +189,9 @@ class StepEntry(Entry):
     retry: RetryEntry | None = Field(default=None, description="For known failures only.")
     on_failure: OnFailure = Field(
         default=OnFailure.STOP, strict=False, description="stop, or continue with the next step."
+    )
+    prelude: list[Library] | None = Field(
+        default=None, description="The files of the runbook's prelude that its scripts need; without it, all."
     )
 
 

@@ -12,6 +12,8 @@ from service.domain.action import Dispatch, Settle, Stop
 from service.domain.errors import Conflict
 from service.domain.node import Endpoint
 from service.domain.run import Attempt, AttemptState, History, NodeRun, NodeRunState
+from service.domain.runbook import Where
+from service.domain.scene import last_boot
 from service.domain.script import AttemptRef, NotStarted, Report, ReportState, ScriptKind, ScriptOrder, Stream
 
 #: An acting script that no gate bounds is not started later than this.
@@ -59,12 +61,13 @@ def dispatch_script(driven: Driven, history: History, *, dispatch: Dispatch) -> 
         transaction.append(intent_fact(attempt, node_run=node_run))
 
     service.store.write(intend)
-    _start(driven, node_run, attempt=attempt, resend=False)
+    _start(driven, replace(history, node_run=node_run), attempt=attempt, resend=False)
 
 
-def _start(driven: Driven, node_run: NodeRun, *, attempt: Attempt, resend: bool) -> None:
+def _start(driven: Driven, history: History, *, attempt: Attempt, resend: bool) -> None:
+    node_run = history.node_run
     try:
-        order = _order(driven, node_run, attempt=attempt, resend=resend)
+        order = _order(driven, history, attempt=attempt, resend=resend)
         executor = driven.service.executors.of(order.endpoint)
     except Conflict as error:
         refusal = _proven(Report(ReportState.NOT_STARTED, NotStarted.REFUSED, str(error)), resend=resend)
@@ -83,8 +86,9 @@ def _proven(report: Report, *, resend: bool) -> Report:
     return replace(report, state=ReportState.LOST, not_started=None, reason=reason)
 
 
-def _order(driven: Driven, node_run: NodeRun, *, attempt: Attempt, resend: bool) -> ScriptOrder:
-    service = driven.service
+def _order(driven: Driven, history: History, *, attempt: Attempt, resend: bool) -> ScriptOrder:
+    service, node_run = driven.service, history.node_run
+    at_controller = frozenset(one.id for one in driven.runbook.steps if one.where is Where.CONTROLLER)
     planned = driven.planned(attempt.step, attempt.kind)
     step = driven.runbook.step(attempt.step)
     now = service.clock.now()
@@ -103,6 +107,7 @@ def _order(driven: Driven, node_run: NodeRun, *, attempt: Attempt, resend: bool)
         service_id=service.service_id,
         boot_id=attempt.boot_id if attempt.acting else None,
         first_boot_id=node_run.first_boot_id,
+        last_boot_id=last_boot(history, elsewhere=at_controller),
         dry_run=driven.run.dry_run,
         resend=resend,
         offsets=held_output(service, attempt.id) if resend else {},
@@ -128,7 +133,7 @@ def ask(driven: Driven, history: History, *, action: Settle | Stop) -> None:
     service = driven.service
     attempt = next(one for one in history.attempts if one.id == action.attempt_id)
     if isinstance(action, Settle) and attempt.state is AttemptState.INTENDED:
-        _start(driven, history.node_run, attempt=attempt, resend=True)
+        _start(driven, history, attempt=attempt, resend=True)
         return
     planned = driven.planned(attempt.step, attempt.kind)
     try:
@@ -159,7 +164,8 @@ def _record(driven: Driven, node_run: NodeRun, *, attempt: Attempt, ask_node: Ca
     report = ask_node(sink)
     told = with_report(attempt, report, now=service.clock.now())
     seen_boot = report.facts.boot_id if report.facts is not None else report.boot_id
-    known = replace(node_run, first_boot_id=node_run.first_boot_id or seen_boot)
+    at_node = driven.runbook.step(attempt.step).where is Where.NODE
+    known = replace(node_run, first_boot_id=node_run.first_boot_id or (seen_boot if at_node else None))
     keep_output = sink.rest()
 
     def result(transaction: Transaction) -> None:

@@ -41,7 +41,7 @@ def judge(runbook: Runbook, run: Run, *, history: History, now: datetime) -> Jud
     for step in runbook.steps:
         done = _skipped(runbook, step, run=run, history=history, course=course)
         if done is None:
-            scene = _scene(step, run=run, history=history, now=now)
+            scene = _scene(runbook, step, run=run, history=history, now=now)
             played = _beside_no_leftover(scene, first_or_play(scene))
             if isinstance(played, Stuck):
                 course.results.append(StepResult(step.id, StepOutcome.UNKNOWN, played.reason, Verdict.UNKNOWN))
@@ -66,10 +66,11 @@ def first_or_play(scene: Scene) -> Action | Done | Stuck:
     return first_script(scene, 1)
 
 
-def _scene(step: Step, *, run: Run, history: History, now: datetime) -> Scene:
+def _scene(runbook: Runbook, step: Step, *, run: Run, history: History, now: datetime) -> Scene:
     cancelled = history.node_run.cancel_requested_by is not None and not step.always
     targets = _sent_targets(step.undoes, history) if step.undoes is not None else ()
-    return Scene(step, run, history, now, cancelled, targets or ())
+    elsewhere = frozenset(one.id for one in runbook.steps if one.where is not step.where)
+    return Scene(step, run, history, now, cancelled, targets or (), elsewhere)
 
 
 def _skipped(runbook: Runbook, step: Step, *, run: Run, history: History, course: _Course) -> Done | None:

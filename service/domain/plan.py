@@ -129,7 +129,7 @@ def _render_step(
     for kind in ScriptKind:
         body = step.script(kind)
         if body is not None:
-            text = render(prelude=runbook.prelude, body=body, environment=environment)
+            text = render(prelude=runbook.prelude_of(step), body=body, environment=environment)
             machine = controller.name if controller else "node"
             planned.append(PlannedScript(node.name, step.id, kind, machine, text, sha256(text)))
     return planned

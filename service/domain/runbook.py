@@ -1,5 +1,6 @@
 """A runbook: one cure, as values. `app/load_runbooks.py` makes them from YAML."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -7,6 +8,9 @@ from enum import StrEnum
 
 from service.domain.condition import Condition
 from service.domain.script import ScriptKind
+
+#: How a file of `runbooks/lib/` begins: so a step can be given some files of the prelude and not all.
+_PART = re.compile(r"^# runbooks/(lib/[A-Za-z0-9][A-Za-z0-9._-]*\.sh):", re.MULTILINE)
 
 #: What a parameter's value may be.
 ParamValue = str | int | bool
@@ -91,6 +95,8 @@ class Step:
     within: timedelta | None = None
     retry: Retry | None = None
     on_failure: OnFailure = OnFailure.STOP
+    #: The files of the runbook's prelude that its scripts need; None: all of it.
+    prelude: tuple[str, ...] | None = None
 
     @property
     def acts(self) -> bool:
@@ -171,6 +177,19 @@ class Runbook:
             if step.id == step_id:
                 return step
         raise KeyError(step_id)
+
+    @property
+    def prelude_parts(self) -> Mapping[str, str]:
+        """Return the prelude's files by name, in order; a file begins with a line `# runbooks/lib/NAME.sh:`."""
+        begins = [(found[1], found.start()) for found in _PART.finditer(self.prelude)]
+        ends = [at for _, at in begins[1:]] + [len(self.prelude)]
+        return {name: self.prelude[at:end] for (name, at), end in zip(begins, ends, strict=True)}
+
+    def prelude_of(self, step: Step) -> str:
+        """Return the shell before the scripts of a step."""
+        if step.prelude is None:
+            return self.prelude
+        return "".join(text for name, text in self.prelude_parts.items() if name in step.prelude)
 
     @property
     def acts(self) -> bool:

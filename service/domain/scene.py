@@ -16,7 +16,7 @@ from service.domain.run import (
     ResolveAs,
     Run,
 )
-from service.domain.runbook import Step
+from service.domain.runbook import Step, Where
 from service.domain.script import ScriptKind
 
 
@@ -32,6 +32,8 @@ class Scene:
     cancelled: bool
     #: What an always step has to restore: the targets that the step it undoes was given.
     undone_targets: tuple[str, ...] = ()
+    #: Steps whose scripts run on the other machine: the controller, or the node. Its boots are others.
+    elsewhere: frozenset[str] = frozenset()
 
     def attempts(self, round: int, kind: ScriptKind) -> tuple[Attempt, ...]:
         """Return the attempts of one script in one round, in order."""
@@ -63,11 +65,9 @@ class Scene:
         return None
 
     def last_boot(self) -> str | None:
-        """Return the boot that the last answer of the node came from."""
-        for attempt in reversed(self.history.attempts):
-            if attempt.boot_id is not None and attempt.answered_at is not None:
-                return attempt.boot_id
-        return self.history.node_run.first_boot_id
+        """Return the boot that the last answer of the step's machine came from."""
+        boot = last_boot(self.history, elsewhere=self.elsewhere)
+        return self.history.node_run.first_boot_id if boot is None and self.step.where is Where.NODE else boot
 
     def open_attempt(self) -> Attempt | None:
         """Return the attempt of this step that the node must still be asked about."""
@@ -75,6 +75,14 @@ class Scene:
             if attempt.step == self.step.id and attempt.state.open:
                 return attempt
         return None
+
+
+def last_boot(history: History, *, elsewhere: frozenset[str]) -> str | None:
+    """Return the boot that the last answer came from, without those to steps that run elsewhere."""
+    for attempt in reversed(history.attempts):
+        if attempt.step not in elsewhere and attempt.boot_id is not None and attempt.answered_at is not None:
+            return attempt.boot_id
+    return None
 
 
 def ask_about(scene: Scene, attempt: Attempt) -> Settle | Stop | GiveUp | WaitUntil:

@@ -94,6 +94,8 @@ class ScriptOrder:
     boot_id: str | None = None
     #: `$UNSTICK_BOOT_ID`: the boot that the first look of this node run saw.
     first_boot_id: str | None = None
+    #: `$UNSTICK_LAST_BOOT_ID`: the boot that the node's last answer in this node run came from.
+    last_boot_id: str | None = None
     #: Whether it belongs to a dry run: an acting order then never leaves.
     dry_run: bool = False
     #: Whether an earlier order of this attempt may have arrived. On another boot the node then

@@ -110,6 +110,7 @@ def _start(order: ScriptOrder, within: OneAnswer | None) -> dict[str, str]:
         "service": _word(order.service_id),
         "expected_boot": order.boot_id or "",
         "first_boot": order.first_boot_id or "",
+        "last_boot": order.last_boot_id or "",
         "resend": _flag(order.resend),
         "acting": "acting" if order.acting else "",
         "path": order.endpoint.path,

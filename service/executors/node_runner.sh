@@ -10,7 +10,7 @@
 # script runs at most once, whoever dies in between. Records are lines in files that are written
 # beforehand, so that a full file system loses output and never an exit code.
 
-verb='' attempt='' run='' step='' service='' expected_boot='' first_boot='' resend='' acting='' view=''
+verb='' attempt='' run='' step='' service='' expected_boot='' first_boot='' last_boot='' resend='' acting='' view=''
 path='' sent_at=0 not_after=0 timeout=0 wait=0
 limit='' targets_at=0 # where an answer comes in one piece, at its end, and is cut
 script='' targets=''
@@ -535,7 +535,7 @@ become_script() {
   cd / || exit 126
   [ -n "${HOME:-}" ] || HOME=/
   export HOME PATH="$path" LANG=C.UTF-8 UNSTICK_RUN_ID="$run" UNSTICK_STEP="$step" UNSTICK_ATTEMPT="$attempt" \
-    UNSTICK_TARGETS="$dir/targets" UNSTICK_BOOT_ID="${first_boot:-$boot}"
+    UNSTICK_TARGETS="$dir/targets" UNSTICK_BOOT_ID="${first_boot:-$boot}" UNSTICK_LAST_BOOT_ID="${last_boot:-$boot}"
   unset SHLVL OLDPWD
   hear_signals
   exec "${again[@]}" "$BASH" "$dir/script"

@@ -68,7 +68,7 @@ def test_a_script_has_no_input(place: Place) -> None:
 
 def test_a_script_has_a_clean_environment(place: Place) -> None:
     heard = Heard()
-    given = order("env -0", first_boot_id="first")
+    given = order("env -0", first_boot_id="first", last_boot_id="last")
 
     place.start(given, heard)
 
@@ -86,6 +86,7 @@ def test_a_script_has_a_clean_environment(place: Place) -> None:
         "UNSTICK_ATTEMPT": given.attempt_id,
         "UNSTICK_TARGETS": f"/run/unstick/{given.attempt_id}/targets",
         "UNSTICK_BOOT_ID": "first",
+        "UNSTICK_LAST_BOOT_ID": "last",
     }
 
 

@@ -38,7 +38,7 @@ from tests.support.world import OPERATOR, SECOND, World, local_nodes
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.yaml"))
-NODE = "gpu-01"
+NODE, CONTROLLER = "gpu-01", "head"
 SECOND_BOOT = "22222222-2222-4222-8222-222222222222"
 UNKNOWN = Verdict.UNKNOWN
 PERSONS = {"requester": OPERATOR, "second-person": SECOND}
@@ -86,7 +86,8 @@ def scripted(answers: Mapping[str, Any]) -> ScriptedExecutor:
     table = {}
     for place, given in answers.items():
         step, kind = place.rsplit(".", 1)
-        table[NODE, step, ScriptKind(kind)] = [answer(one) for one in as_list(given)]
+        for machine in (NODE, CONTROLLER):
+            table[machine, step, ScriptKind(kind)] = [answer(one) for one in as_list(given)]
     return ScriptedExecutor(table)
 
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.app.load_runbooks import parse_runbook
+from service.app.load_runbooks import load_file, parse_runbook
 from service.app.ports import RunbookSource
-from service.app.read_runbook import examine
 from service.domain.condition import compile_condition
 from service.domain.errors import RunbookInvalid
 from service.domain.runbook import (
@@ -249,8 +248,4 @@ def test_a_runbook_with_some_lines_changed_becomes_one_or_is_refused(data: st.Da
 
 @pytest.mark.parametrize("path", sorted(Path("runbooks").glob("*.yaml")), ids=lambda path: path.stem)
 def test_no_shipped_runbook_has_a_finding_of_the_format(path: Path) -> None:
-    prelude = "".join(library.read_text() for library in sorted(Path("runbooks/lib").glob("*.sh")))
-
-    examined = examine(RunbookSource(path.stem, path.read_text(), prelude, ""), str(path))
-
-    assert examined.findings == ()
+    assert load_file(path).examined.findings == ()

@@ -162,3 +162,17 @@ def test_a_script_that_yaml_changes_is_used_but_warned_about(written: str, reaso
 
     assert [(f.line, f.reason, f.severity) for f in examined.findings] == [(11, f"Step a: {reason}", Severity.WARNING)]
     assert examined.runbook is not None
+
+
+PARTS = "# runbooks/lib/a.sh: one\na() { :; }\n# runbooks/lib/b.sh: two\nb() { :; }\n"
+
+
+def test_a_step_may_be_given_some_files_of_the_prelude_and_no_others() -> None:
+    step = "steps:\n  - {id: look, title: Look, read_only: true, run: uptime, timeout: 1m, prelude: [lib/b.sh]}\n"
+    made = examine(source(f"{HEAD}prelude: [lib/a.sh, lib/b.sh]\n{step}", prelude=PARTS), FILE).runbook
+    foreign = findings(f"{HEAD}prelude: [lib/a.sh]\n{step}", prelude=PARTS.split("# runbooks/lib/b")[0])
+
+    assert made is not None
+    assert made.prelude_of(made.steps[0]) == "# runbooks/lib/b.sh: two\nb() { :; }\n"
+    told = "8: Step look: `prelude` names lib/b.sh, which is no file of the runbook's prelude. Name it there; the file"
+    assert foreign == [f"{told} begins with `# runbooks/lib/b.sh:`."]
