@@ -28,6 +28,8 @@ from service.domain.scene import Scene, ask_about, leftover, settle_again
 from service.domain.script import NotStarted, ScriptKind
 
 NOTHING_TO_DO = 77
+#: What a person must mend first: a further try would be refused as well, and may lock the login.
+_FOR_A_PERSON = frozenset({NotStarted.HOST_KEY, NotStarted.LOGIN, NotStarted.SUDO})
 
 
 @dataclass(frozen=True)
@@ -232,8 +234,9 @@ def _not_started(
             return _wait_for_node(scene, round, run=run, targets=targets, gate=gate)
         case NotStarted.UNREACHABLE:
             return _failed(scene, StepOutcome.UNREACHABLE, run.reason, verdict=None, known=True)
-        case _:
-            return _failed(scene, StepOutcome.FAILED, run.reason, verdict=None, known=True)
+        case refusal:
+            known = refusal not in _FOR_A_PERSON
+            return _failed(scene, StepOutcome.FAILED, run.reason, verdict=None, known=known)
 
 
 def _wait_for_node(
@@ -259,7 +262,8 @@ def _could_not_look(scene: Scene, attempt: Attempt) -> Done:
     """The step failed and nothing was touched."""
     reached = attempt.not_started is not NotStarted.UNREACHABLE and attempt.state is not AttemptState.UNKNOWN
     outcome = StepOutcome.FAILED if reached else StepOutcome.UNREACHABLE
-    return _failed(scene, outcome, _looked_in_vain(attempt), verdict=None, known=True)
+    known = attempt.not_started not in _FOR_A_PERSON
+    return _failed(scene, outcome, _looked_in_vain(attempt), verdict=None, known=known)
 
 
 def _looked_in_vain(attempt: Attempt) -> str:
