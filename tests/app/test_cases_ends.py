@@ -90,7 +90,7 @@ class TestAStepThatBootsTheNode:
     """The lost link is expected, and verify waits for the new boot; only the boot counts."""
 
     def play(self, make: Make, *verify: Answer) -> tuple[NodeRunState, Verdict | None, str]:
-        before = {"look.run": [exits(0)], "reboot.check": [exits(0, targets=["it"])]}
+        before = {"look.run": [exits(0, stdout="up\n")], "reboot.check": [exits(0, targets=["it"])]}
         world = make({**before, "reboot.run": [REBOOTED], "reboot.verify": list(verify)})
         (node_run,) = world.play(world.request("rebooting", "gpu-01"))
         return node_run.state, node_run.verdict, node_run.reason
