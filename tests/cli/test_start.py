@@ -62,4 +62,13 @@ def test_a_command_on_the_database_imports_that_alone(place: Installation) -> No
 def test_a_command_that_asks_nodes_imports_ssh(place: Installation) -> None:
     (place.folder / "config" / "inventory.yaml").write_text("nodes: {a: {executor: ssh, address: 127.0.0.1, port: 9}}")
 
-    assert "paramiko" in imported(place, "nodes", "check")
+    found = imported(place, "nodes", "check")
+
+    assert ("paramiko" in found, "boto3" in found) == (True, False)
+
+
+def test_a_command_that_asks_a_node_of_aws_imports_its_library(place: Installation) -> None:
+    file = place.folder / "config" / "inventory.yaml"
+    file.write_text("nodes: {a: {executor: ssm, instance: i-01234567, profile: nobody}}")
+
+    assert "boto3" in imported(place, "nodes", "check")

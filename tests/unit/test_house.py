@@ -62,4 +62,4 @@ def test_the_example_inventory_is_one_that_a_user_may_copy() -> None:
 
     inventory = build_inventory(file.read_text(encoding="utf-8"), str(file), folder=file.parent)
 
-    assert (len(inventory.nodes), list(inventory.controllers)) == (34, ["k8s-a"])
+    assert (len(inventory.nodes), list(inventory.controllers)) == (35, ["k8s-a"])

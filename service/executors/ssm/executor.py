@@ -53,6 +53,7 @@ class SsmExecutor:
         self._longest_wait = longest_wait
         self._questions = questions
         self._turns = Turns()
+        self._closed = threading.Event()
         self._lock = threading.Lock()
         self._stations: dict[Place, Station] = {}
         #: Of scripts that are being started, by attempt.
@@ -88,7 +89,8 @@ class SsmExecutor:
         return self._with_rest(attempt, report, answer=answer)
 
     def close(self) -> None:
-        """Ask no more; scripts run on, and whoever follows one is told that it is lost."""
+        """Send and ask no more; scripts run on, and whoever follows one is told that it is lost."""
+        self._closed.set()
         with self._lock:
             stations = list(self._stations.values())
         for station in stations:
@@ -162,6 +164,8 @@ class SsmExecutor:
     def _turn(self, endpoint: Endpoint) -> Iterator[None]:
         try:
             with self._turns.take(endpoint.address, seconds=self._tempo.of(self._tempo.turn_for)):
+                if self._closed.is_set():
+                    raise NotSent(NotStarted.UNREACHABLE, f"Nothing was sent to {endpoint.name}: unstick is stopping.")
                 yield
         except NoTurn as none:
             raise NotSent(

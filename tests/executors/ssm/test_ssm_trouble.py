@@ -295,6 +295,16 @@ def test_a_service_that_stops_leaves_the_script_alone(region: Region) -> None:
     assert "the service is stopping" in reports[0].reason
 
 
+def test_after_the_end_nothing_is_sent_any_more(region: Region) -> None:
+    since = len(region.sends())
+    region.executor.close()
+
+    report = region.run(order("true"))
+
+    assert (report.state, report.not_started, len(region.sends(since))) == (NOT_STARTED, NotStarted.UNREACHABLE, 0)
+    assert report.reason == "Nothing was sent to gpu-01: unstick is stopping."
+
+
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
