@@ -8,12 +8,13 @@
 # A finding is one line, "HOW BAD: WHAT; WHAT TO DO", the worst first; the last line sums up.
 # shellcheck shell=bash
 disk=
+boot_points=(root mounts target services changes containerd kernel space packages)
 boot_units=(ssh sshd amazon-ssm-agent snap.amazon-ssm-agent.amazon-ssm-agent systemd-networkd NetworkManager
   networking kubelet containerd crio docker slurmd munge nvidia-fabricmanager)
 
 next_boot() {
   local point level all='' found worst='' lines
-  for point in root mounts target services changes containerd kernel space packages; do
+  for point in "${boot_points[@]}"; do
     # In a shell of its own: an accident ends this point alone, and is seen by the missing end.
     mapfile -t lines < <(set -e; "boot_look_$point" 2>&1; echo ended)
     if [ "${lines[-1]-}" = ended ]; then unset 'lines[-1]'; else lines=("could not look: $point: ${lines[*]-}; look by hand"); fi
@@ -49,7 +50,10 @@ boot_lost() { echo "will not come back: $1; $2"; }
 boot_ill() { echo "comes back ill: $1; $2"; }
 boot_blind() { echo "could not look: $1; look by hand"; }
 boot_note() { echo "note: $1; $2"; }
-boot_contained() { bounded 10 systemd-detect-virt --quiet --container; }
+boot_contained() { bounded 10 systemd-detect-virt --quiet --container >/dev/null; }
+
+# Print the last line of what a command said that `bounded` ran in vain.
+boot_why() { sed '$d' <<<"$1" | tail -n 1 | sed 's/^time="[^"]*" //'; }
 
 # The root: read-only after errors, short of a disk, or mounted as it will not be by itself.
 boot_look_root() {
@@ -58,14 +62,14 @@ boot_look_root() {
     END { print found }' "$disk/proc/self/mountinfo")
   [ -n "$where" ] || { boot_blind 'the root is not in the mount table'; return; }
   if [[ $type =~ ^(ext[234]|xfs|btrfs|f2fs)$ && $options == *,ro,* ]] &&
-    ! awk '$2 == "/" && $4 ~ /(^|,)ro(,|$)/ { found = 1 } END { exit !found }' "$disk/etc/fstab"; then
+    ! awk '$2 == "/" && $4 ~ /(^|,)ro(,|$)/ { found = 1 } END { exit !found }' "$disk/etc/fstab" 2>/dev/null; then
     boot_lost "the root $source is read-only" 'see dmesg; it may want an fsck that nobody answers'
   fi
   if [[ $options == *,degraded,* ]]; then boot_lost "the root $source is mounted degraded" 'give it its disk back, or rootflags=degraded'; fi
   if boot_contained; then return; fi
   place=$(readlink "$disk/sys/dev/block/$where" || true)
   place=$(cat "$disk/sys/fs/$type/${place##*/}/errors_count" 2>/dev/null || echo 0)
-  if [ "$place" != 0 ]; then boot_ill "the root $source has $place errors on record" 'run e2fsck before it is needed'; fi
+  if [ "$place" != 0 ]; then boot_ill "the root $source has errors on record" 'run e2fsck before it is needed'; fi
   [ ! -r "$disk/proc/mdstat" ] || awk '/^md/ { name = $1 } /\[U*_[U_]*\]/ { print name }' "$disk/proc/mdstat" | while read -r place; do
     boot_ill "the array $place is degraded" 'replace its disk first'
   done
@@ -95,16 +99,17 @@ boot_look_mounts() {
     why=$(boot_missing "$what" "$where" "$type" ",$options,")
     [ -n "$why" ] || continue
     tell=boot_ill way='it is mounted late or not at all'
-    case $why in
-      'could not look: '*) echo "$why"; continue ;;
-      'note: '*) tell=boot_note way='nothing waits for it' why=${why#note: } ;;
-    esac
-    if [ "$type" = swap ] || [[ ,$options, == *,nofail,* ]]; then
-      tell=boot_note
-    elif [ "$tell" = boot_ill ] && [ "$how" = required ] && ! boot_remote "$type" ",$options,"; then
+    if [[ $why == 'note: '* ]]; then
+      tell=boot_note way='nothing waits for it'
+    elif [ "$type" = swap ] || [[ ,$options, == *,nofail,* ]]; then
+      tell=boot_note way='the boot goes on without it'
+    elif [[ $why == 'could not look: '* ]]; then
+      tell=boot_blind way=
+    elif [ "$how" = required ] && ! boot_remote "$type" ",$options,"; then
       tell=boot_lost way='the boot stops in emergency mode: add nofail, or take the line away'
     fi
-    "$tell" "$from: $where: $why" "$way"
+    why=${why#note: } why=${why#could not look: }
+    "$tell" "$from: $where: ${why//$'\n'/, }" "$way"
   done < <(boot_mounts)
 }
 
@@ -128,9 +133,10 @@ boot_missing() {
   esac
   if [[ $path == /dev/* ]]; then
     if boot_contained; then echo "note: a container leaves devices out"; return; fi
-    [ -e "$disk$path" ] || { echo "there is no $path ($what)"; return; }
+    [ "$path" = "$what" ] || what="$path ($what)"
+    [ -e "$disk$path" ] || { echo "there is no $what"; return; }
   elif [[ -n $path && $path != //* ]]; then
-    if boot_may_hang "$path"; then echo "could not look: $where comes from $path, which is on a mount that may hang; look by hand"; return; fi
+    if boot_may_hang "$path"; then echo "could not look: $path is on a mount that may hang"; return; fi
     [ -e "$disk$path" ] || { echo "there is no $path"; return; }
   fi
   boot_helper "$type" "$options" "$where"
@@ -145,10 +151,11 @@ boot_missing() {
   bounded 5 bash -c ': <"/dev/tcp/$0/$1"' "$host" "$port" >/dev/null || echo "the server $host does not answer on port $port"
 }
 
-# Succeed when a path lies on a mount that may hang.
+# Succeed when a path lies on a mount that may hang: the deepest, and of those the last.
 boot_may_hang() {
-  awk -v path="$1/" '/ - (fuse|nfs|cifs|smb|ceph|lustre|autofs|9p|virtiofs|beegfs)/ && index(path, $5 "/") == 1 { found = 1 } END { exit !found }' \
-    "$disk/proc/self/mountinfo"
+  awk -v path="${1%/}/" '$5 != "/" && index(path, $5 "/") == 1 && length($5) >= deepest {
+    deepest = length($5); hangs = / - (fuse|nfs|cifs|smb|ceph|lustre|autofs|9p|virtiofs|beegfs)/
+  } END { exit !hangs }' "$disk/proc/self/mountinfo"
 }
 
 # Print it when nobody can mount this type: no kernel that knows it, no module, no helper.
@@ -184,7 +191,7 @@ boot_fuse_dead() {
 
 boot_look_target() {
   local said
-  said=$(bounded 20 systemctl get-default) || { boot_blind "systemctl does not tell the default target: $said"; return; }
+  said=$(bounded 20 systemctl get-default) || { boot_blind "the default target: $(boot_why "$said")"; return; }
   case $said in
     multi-user.target | graphical.target | default.target) ;;
     rescue.target | emergency.target | poweroff.target | halt.target) boot_lost "the next boot goes to $said" 'systemctl set-default multi-user.target' ;;
@@ -254,11 +261,12 @@ boot_look_services() {
     starts=$(boot_starts "$id" "$wanted")
     case $active:$starts in
       *:could*) boot_blind "${starts#could not look: }" ;;
-      active:no) boot_without "$id" "$id runs and is not enabled" "systemctl enable $id, if it should" ;;
-      active:masked) boot_without "$id" "$id runs and is masked" "systemctl unmask $id, if it should start" ;;
+      active:no | *ing:no) boot_without "$id" "$id runs and is not enabled" "systemctl enable $id, if it should" ;;
+      active:masked | *ing:masked) boot_without "$id" "$id runs and is masked" "systemctl unmask $id, if it should start" ;;
       active:by*) boot_note "$id is started ${starts/,/, }" 'it is not enabled itself' ;;
       failed:no | failed:masked) boot_note "$id has failed and does not start" 'nothing changes' ;;
       failed:*) boot_without "$id" "$id has failed now" "systemctl status $id: what would be different after a boot?" ;;
+      activating:yes) boot_without "$id" "$id is not up" "systemctl status $id: what would be different after a boot?" ;;
       inactive:yes) boot_note "$id does not run now and will start" 'somebody may have stopped it on purpose' ;;
     esac
     if [[ $id =~ ^sshd?\.service$ && $active = active ]] && said=$(PATH=$PATH:/usr/sbin command -v sshd) && ! said=$(bounded 10 "$said" -t); then
@@ -273,7 +281,7 @@ boot_look_changes() {
   services=$(boot_services)
   while read -r id loaded active since reload file _; do
     [[ $loaded = loaded && $active = active && $file = /* ]] || continue
-    newer=$(find "$disk$file" "$disk/etc/systemd/system/$id.d" -maxdepth 1 -type f -newermt "@$since" 2>/dev/null || true)
+    newer=$(find "$disk$file" "$disk/etc/systemd/system/$id.d" -maxdepth 1 -type f -newerct "@$((since + 1))" 2>/dev/null || true)
     [[ -n $newer || $reload = yes ]] || continue
     if said=$(bounded 30 systemd-analyze verify --man=no "$file"); then
       boot_note "the unit $id changed after its start ${newer//$'\n'/ }" 'it starts anew with the boot'
@@ -281,7 +289,7 @@ boot_look_changes() {
       boot_without "$id" "the unit $id changed after its start and is refused: $(grep -m 1 -F "${id%.service}" <<<"$said" || head -n 1 <<<"$said")" "systemd-analyze verify $id"
     fi
   done <<<"$services"
-  said=$(bounded 20 systemctl show --property=Id,NeedDaemonReload '*.service' '*.mount') || { boot_blind "systemctl does not answer: $(tail -n 1 <<<"$said")"; return; }
+  said=$(bounded 20 systemctl show --property=Id,NeedDaemonReload '*.service' '*.mount') || { boot_blind "systemctl does not answer: $(boot_why "$said")"; return; }
   other=$(awk 'BEGIN { RS = "" } /NeedDaemonReload=yes/ { sub(/.*Id=/, ""); print $1 }' <<<"$said" | head -n 20)
   [ -z "$other" ] || boot_note "changed on disk, not loaded: ${other//$'\n'/ }" 'they count from the next boot on'
 }
@@ -290,20 +298,21 @@ boot_look_changes() {
 # the files; github.com/NVIDIA/gpu-operator/issues/730 is what is seen after such a boot).
 boot_look_containerd() {
   local since file said dump runs lost came
+  local -a at=()
   since=$(boot_services | awk '$1 == "containerd.service" && $3 == "active" { print $4 }')
   [ -n "$since" ] || return 0
   said=$(bounded 20 systemctl show --property=ExecStart containerd.service)
   file=$(grep -oE -- '(--config|-c)[ =][^ ;]+' <<<"$said" | head -n 1 | sed 's/^[^ =]*[ =]//' || true)
-  file=${file:-/etc/containerd/config.toml}
-  dump=$(bounded 20 containerd --config "$file" config dump) ||
-    { boot_ill "containerd refuses its files: $(head -n 1 <<<"$dump")" "mend $file or what it imports"; return; }
+  if [ -n "$file" ]; then at=(--config "$file"); else file=/etc/containerd/config.toml; fi
+  dump=$(bounded 20 containerd "${at[@]}" config dump) ||
+    { boot_ill "containerd refuses its files: $(boot_why "$dump")" "mend $file or what it imports"; return; }
   dump=$(boot_runtimes <<<"$dump")
   said=$(find "$disk${file%/*}" -newerct "@$((since + 1))" 2>/dev/null || true)
   if ! command -v crictl >/dev/null; then
     [ -z "$said" ] || boot_blind "without crictl, what containerd runs with; its files changed after its start: ${said//$'\n'/ }"
     return
   fi
-  runs=$(bounded 20 crictl --timeout 15s info) || { boot_blind "crictl does not answer: $(tail -n 1 <<<"$runs")"; return; }
+  runs=$(bounded 20 crictl --timeout 15s info) || { boot_blind "crictl does not answer: $(boot_why "$runs")"; return; }
   runs=$(boot_runtimes <<<"$runs")
   [ -n "$runs" ] || { boot_blind 'crictl tells no runtime that containerd runs with'; return; }
   lost=$(comm -13 <(echo "$dump") <(echo "$runs")) came=$(comm -23 <(echo "$dump") <(echo "$runs"))
@@ -317,12 +326,12 @@ boot_runtimes() {
   sed -E "s/^[[:space:]]*//; s/['\"]//g; s/[[:space:]]*,?\$//" | awk '
     /^\[.*\.containerd\.runtimes\.[^.]+(\.options)?\]$/ { sub(/.*\.runtimes\./, ""); sub(/(\.options)?\]$/, ""); name = $0; print "runtime " name; next }
     /^\[/ { name = ""; next }
-    /^default_?[rR]untime_?[nN]ame *[=:]/ { sub(/^[^=:]*[=:] */, ""); print "default " $0; next }
+    /^default_?[rR]untime_?[nN]ame *[=:] *[^ ]/ { sub(/^[^=:]*[=:] */, ""); print "default " $0; next }
     /^runtimes: *\{/ { depth = 1; next }
     depth && /\{\}$/ { if (depth == 1) { sub(/:.*/, ""); print "runtime " $0 }; next }
     depth && /\{$/ { if (depth++ == 1) { name = $0; sub(/:.*/, "", name); print "runtime " name }; next }
-    depth && /\}$/ { depth--; next }
-    name != "" && /^(SystemdCgroup|BinaryName) *[=:] *[^ ]/ { sub(/ *[=:] */, " "); print name " " $0 }' | grep -v ' $' | sort -u
+    depth && /\}$/ { if (--depth < 2) name = ""; next }
+    name != "" && /^(SystemdCgroup|BinaryName) *[=:] *[^ ]/ { sub(/ *[=:] */, " "); print name " " $0 }' | sort -u
 }
 
 # Print the kernel and the initramfs that GRUB boots next: what next_entry, else saved_entry or the default names,
@@ -402,8 +411,8 @@ boot_look_space() {
     if boot_may_hang "$where"; then boot_blind "$where is on a mount that may hang"; continue; fi
     said=$(bounded 10 stat --file-system --format='%a %S %d %c' "$disk$where") || { boot_blind "how full $where is: $said"; continue; }
     read -r blocks size files all <<<"$said"
-    if ((blocks * size < least << 20)); then boot_ill "$where has $((blocks * size >> 20)) MiB left" "what a boot writes is cut off: make room"; fi
-    if ((all > 0 && files < 500)); then boot_ill "$where has $files inodes left" 'what a boot writes is cut off: make room'; fi
+    if ((blocks * size < least << 20)); then boot_ill "$where has less than $least MiB left" 'what a boot writes is cut off: make room'; fi
+    if ((all > 0 && files < 500)); then boot_ill "$where has less than 500 inodes left" 'what a boot writes is cut off: make room'; fi
   done
 }
 
