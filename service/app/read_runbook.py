@@ -217,8 +217,7 @@ class _Reader:
     def _value(self, param: Param, value: object, *, where: Where) -> None:
         """Note a default or a choice that is not of the type, or that its own bounds would refuse."""
         if type(value) is not _TYPES[param.type]:
-            way_out = "Put it in quotes." if param.type is ParamType.STRING else "Write it without quotes."
-            self.add(where, f"is {shown(value)}, but the type is {param.type}.", way_out)
+            self.add(where, f"is {shown(value)}, but the type is {param.type}.", _WRITING[param.type])
             return
         try:
             check_param(param, value)
@@ -309,6 +308,11 @@ _KINDS = {
     "list": "a list",
     "dict": "a mapping",
     "model": "a mapping",
+}
+_WRITING = {
+    ParamType.STRING: "Put it in quotes.",
+    ParamType.INTEGER: "Write a whole number such as 7, without quotes.",
+    ParamType.BOOLEAN: "Write true or false, without quotes.",
 }
 _MENDING = {"string": "Put it in quotes.", "bool": "Write true or false, without quotes."}
 _PATTERNS = {

@@ -164,9 +164,9 @@ def test_a_timeout_is_a_number_and_one_of_three_units(value: str) -> None:
     [
         ("{type: float, description: a}", "`type` is 'float'. Write string, integer or boolean."),
         ("{type: string}", "`description` is missing. Add it."),
-        ("{type: integer, description: a, default: '5'}", "`default` is '5', but the type is integer. Write it"),
+        ("{type: integer, description: a, default: '5'}", "`default` is '5', but the type is integer. Write a"),
         ("{type: string, description: a, default: 5}", "`default` is the number 5, but the type is string. Put it in"),
-        ("{type: boolean, description: a, default: 1}", "`default` is the number 1, but the type is boolean. Write it"),
+        ("{type: boolean, description: a, default: 1}", "`default` is the number 1, but the type is boolean. Write"),
         ("{type: string, description: a, default: 1.5}", "`default` is the number 1.5. Write text (in quotes)"),
         ("{type: string, description: a, default: }", "`default` is empty. Give it a value, or remove the key."),
         ("{type: string, description: a, default: b, pattern: '[0-9]+'}", "`default` does not fit: x is 'b'. It must"),
