@@ -270,9 +270,20 @@ def first_process(folder: Path) -> Process:
         children = Path(f"/proc/{nspawn}/task/{nspawn}/children").read_text().split()
     except FileNotFoundError as down:
         raise ProcessLookupError(f"{folder.name} is down") from down
-    if not children:
+    # While it starts, nspawn has a child that is still a process of this machine: it is not number 1 of its own.
+    if not children or not is_first(int(children[0])):
         raise ProcessLookupError(f"{folder.name} has no first process yet")
     return Process.of(int(children[0]))
+
+
+def is_first(pid: int) -> bool:
+    """Tell whether a process is systemd as the first of a PID namespace (NSpid of proc(5) ends in 1)."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    facts = dict(line.split(":", 1) for line in status)
+    return facts["Name"].strip() == "systemd" and facts["NSpid"].split()[-1] == "1"
 
 
 def take_down(*, kept_too: bool = True) -> list[str]:

@@ -155,7 +155,8 @@ class Agent:
             if document.state is State.QUEUED:
                 document.state = State.RUNNING
                 document.runs += 1
-                thread = threading.Thread(target=self._play, args=(self, document), name=f"ssm {self.instance.id}")
+                name = f"ssm {self.instance.id}"
+                thread = threading.Thread(target=self._play, args=(self, document), name=name, daemon=True)
                 self.threads.append(thread)
                 thread.start()
 
@@ -180,7 +181,7 @@ class Agent:
         hook = self.instance.reboot
         self.die(back_at=self.hub.clock.now() if hook is None else None)
         if hook is not None:
-            thread = threading.Thread(target=hook, name=f"ssm reboot {self.instance.id}")
+            thread = threading.Thread(target=hook, name=f"ssm reboot {self.instance.id}", daemon=True)
             self.threads.append(thread)
             thread.start()
 

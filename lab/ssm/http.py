@@ -5,6 +5,7 @@ import json
 import socket
 import sys
 import threading
+import time
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -22,6 +23,7 @@ CONTENT_TYPE = "application/x-amz-json-1.1"
 LARGEST_BODY = 4 * 1024 * 1024
 CONNECTIONS = 256
 IDLE_SECONDS = 300.0
+FULL_SECONDS = 0.1
 REFUSALS = {
     Outcome.THROTTLE: throttled(),
     Outcome.TOO_MANY: Refusal("TooManyRequestsException", "Too Many Requests", status=429),
@@ -58,7 +60,10 @@ class Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a connection in a thread of its own, and only as many at once as there may be."""
-        self._free.acquire()
+        while not self._free.acquire(timeout=FULL_SECONDS):
+            if self.state.hub.closing.is_set():
+                self.shutdown_request(request)
+                return
         thread = threading.Thread(target=self._serve_one, args=(request, client_address), name="ssm http", daemon=True)
         with self._lock:
             self._open[id(request)] = (request, thread)
@@ -101,7 +106,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Answer a call, or a control request."""
-        body = self.rfile.read(min(int(self.headers.get("Content-Length") or 0), LARGEST_BODY))
+        length = int(self.headers.get("Content-Length") or 0)
+        if length > LARGEST_BODY:
+            self.close_connection = True
+            self._send(413, {"__type": "RequestEntityTooLarge"})
+            return
+        body = self.rfile.read(length)
         if self.path.startswith(PATH):
             self._control(body)
         elif self.path == "/":
@@ -115,6 +125,11 @@ class Handler(BaseHTTPRequestHandler):
             self._control(b"")
         else:
             self._send(404, {"__type": "UnknownOperationException"})
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """Give the Date header, with the clock's error."""
+        moment = time.time() if timestamp is None else timestamp
+        return super().date_time_string(int(moment + self.server.state.hub.faults.clock_skew))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is http.server's
         """Write nothing: the log of calls is the log."""

@@ -1,13 +1,14 @@
 """The lab's nodes as SSM's instances, entered without SSH."""
 
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lab import leftovers
 from lab.nodes import Node, first_process
-from lab.ssm.instance import Instance
+from lab.process import wait_until
+from lab.ssm.instance import Instance, Prefix
 
 
 def node_instance(node: Node, identity: str, **named: Any) -> Instance:
@@ -25,7 +26,7 @@ def standing(name: str, identity: str) -> Instance:
     raise LookupError(f"no node {name} stands here; python -m lab.nodes up {name} boots it")
 
 
-def prefix_of(folder: Path) -> Callable[[], Sequence[str]]:
+def prefix_of(folder: Path) -> Prefix:
     """Give the prefix into the node of a folder, on whatever boot it is; ProcessLookupError unless users can log in."""
 
     def prefix() -> Sequence[str]:
@@ -42,6 +43,15 @@ def _instance(folder: Path, identity: str, **named: Any) -> Instance:
     prefix = prefix_of(folder)
 
     def reboot() -> None:
-        subprocess.run([*prefix(), "systemctl", "reboot"], stdin=subprocess.DEVNULL, capture_output=True, check=True)
+        wait_until(lambda: _takes_reboot(prefix), f"{folder.name} takes the reboot")
 
     return Instance(**{"id": identity, "prefix": prefix, "reboot": reboot, **named})
+
+
+def _takes_reboot(prefix: Prefix) -> bool:
+    """Ask for a reboot; a node that has only just come up may not hear it, one that goes down has."""
+    try:
+        command = [*prefix(), "systemctl", "reboot"]
+    except ProcessLookupError:
+        return True
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0

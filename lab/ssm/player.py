@@ -38,10 +38,10 @@ def timeout_seconds(wanted: object) -> int:
 class Player:
     """Plays documents; one object serves all agents."""
 
-    def __init__(self, lock: AbstractContextManager[object], keep: Callable[[Script], None]) -> None:
-        """Use the service's lock for what agents share; `keep` takes scripts that nobody waits for any more."""
+    def __init__(self, lock: AbstractContextManager[object], take: Callable[[Script], None]) -> None:
+        """Use the service's lock for what agents share; `take` gets every script that is started, to end it one day."""
         self._lock = lock
-        self._keep = keep
+        self._take = take
 
     def play(self, agent: Agent, document: Document) -> None:
         """Play one document to its end; runs in a thread of its own."""
@@ -127,15 +127,16 @@ class Player:
             },
             cgroups=hub.cgroups,
         )
+        self._take(script)
         while script.group is None:
             script.pump(TICK_SECONDS)
             if hub.closing.is_set() or document.lost.is_set():
-                self._keep(script)
+                script.let_go()
                 raise WorkerGone
         try:
             self._die_if_due(agent, document, Moment.DURING)
         except WorkerGone:
-            self._keep(script)
+            script.let_go()
             raise
         return script
 
@@ -144,11 +145,11 @@ class Player:
         deadline = agent.hub.clock.script() + seconds
         while not script.over():
             if document.lost.is_set() or agent.hub.closing.is_set():
-                self._keep(script)
+                script.let_go()
                 raise WorkerGone
             if document.cancelled.is_set() or agent.hub.clock.script() >= deadline:
                 stopped = agent.instance.id in agent.hub.faults.kill_ignored or script.kill()
-                self._keep(script)
+                script.let_go()
                 return STOPPED if stopped else 1
             script.pump(TICK_SECONDS)
         script.let_go()

@@ -10,7 +10,6 @@ from typing import Self
 from lab import control_group, leftovers
 from lab.closing import Closing
 from lab.guardian import guarded_record
-from lab.process import Process
 from lab.ssm.agent import Agent, Hub
 from lab.ssm.calls import Call, Calls
 from lab.ssm.clock import Clock
@@ -20,8 +19,8 @@ from lab.ssm.faults import Faults
 from lab.ssm.heart import Heart, deliver_again
 from lab.ssm.http import Server
 from lab.ssm.instance import Instance
+from lab.ssm.keeper import Keeper
 from lab.ssm.player import Player
-from lab.ssm.script import Script
 from lab.ssm.signature import Key
 from lab.ssm.state import INSTANCES_MOST, State, Timing
 
@@ -46,9 +45,7 @@ class SsmServer(Closing):
         self._folder = leftovers.run_folder() / self._record.name
         self._record.folders.append(str(self._folder))
         self._record.save()
-        self._let_go: list[Script] = []
         self._retired: list[Agent] = []
-        self._keeping = threading.Lock()
         self.clock = Clock(pace=pace, script_pace=script_pace)
         self.faults = Faults(seed)
         self._region = region
@@ -76,7 +73,8 @@ class SsmServer(Closing):
         )
         self._state = State(hub, Documents(self.clock.now()), timing, ACCOUNT)
         self._calls = Calls()
-        self._player = Player(self._state.lock, self._keep)
+        self._keeper = Keeper(self._record)
+        self._player = Player(self._state.lock, self._keeper.take)
         self._heart = Heart(self._state)
         control = Control(self._state, self._calls, self._secret)
         key = Key(self._identity, self._secret, self._region)
@@ -157,28 +155,10 @@ class SsmServer(Closing):
         self._heart.stop()
         with self._state.lock:
             agents = [*self._state.agents.values(), *self._retired]
-        # Scripts die with their control groups, or their own groups; then their workers end.
+        # Workers let their scripts go when the hub closes; only then are the scripts ended.
         for agent in agents:
             for thread in agent.threads:
                 thread.join()
-        self._end_scripts()
+        self._keeper.end()
         self._record.undo()
-        for script in self._let_go:
-            script.process.wait()
-
-    def _end_scripts(self) -> None:
-        for script in self._let_go:
-            if not self._record.cgroups and script.group is not None and script.process.poll() is None:
-                script.kill()
-
-    def _keep(self, script: Script) -> None:
-        """Take a script that nobody waits for any more, to be reaped, and ended with the server."""
-        script.let_go()
-        with self._keeping:
-            self._let_go = [each for each in self._let_go if each.process.poll() is None]
-            self._let_go.append(script)
-            if not self._record.cgroups:
-                self._record.processes = [
-                    Process.of(each.process.pid) for each in self._let_go if each.process.poll() is None
-                ]
-                self._record.save()
+        self._keeper.reap()

@@ -8,13 +8,13 @@ from lab.ssm.documents import RUN_SHELL_SCRIPT, Version
 VERSION = Version(1, "{}", "JSON", 0.0, "1.2", "", RUN_SHELL_SCRIPT["parameters"], ())
 
 
-def _command(*statuses: str, cancelled: bool = False, **request: str) -> Command:
+def _command(*statuses: str, cancelled: bool = False, request: dict[str, str] | None = None) -> Command:
     invocations = []
     for number, each in enumerate(statuses):
         invocation = Invocation(f"i-{number:017x}", [Plugin("aws:runShellScript")])
         invocation.become(*each.split("/"))
         invocations.append(invocation)
-    return Command("c", "d", VERSION, "1", 0.0, 30, [], 60, invocations, request, cancelled=cancelled)
+    return Command("c", "d", VERSION, "1", 0.0, 30, [], 60, invocations, request or {}, cancelled=cancelled)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def _command(*statuses: str, cancelled: bool = False, **request: str) -> Command
 def test_a_commands_status_follows_from_its_invocations(
     statuses: list[str], request_: dict[str, str], expected: str
 ) -> None:
-    assert "/".join(status_of(_command(*statuses, **request_))) == expected
+    assert "/".join(status_of(_command(*statuses, request=request_))) == expected
 
 
 def test_a_cancelled_command_says_so_even_if_one_instance_was_faster() -> None:
