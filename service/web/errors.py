@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from service.domain.errors import BrokenRule, Unauthenticated, UnstickError
+from service.web.schemas.common import SAFE, UNSAFE
 from service.web.schemas.problem import Fault, Problem
 
 MEDIA_TYPE = "application/problem+json"
@@ -159,6 +160,8 @@ def _fault(error: Mapping[str, Any]) -> Fault:
         return Fault(where=_printable(where), reason="There is no such field.")
     if error["type"] == "json_invalid":
         return Fault(where="body", reason=f"It is not JSON: {error.get('ctx', {}).get('error', '')}")
+    if error["type"] == "string_pattern_mismatch" and error.get("ctx", {}).get("pattern") == SAFE:
+        return Fault(where=_printable(where), reason=UNSAFE)
     return Fault(where=_printable(where), reason=_printable(str(error["msg"]).removeprefix("Value error, ")))
 
 

@@ -8,12 +8,15 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 Item = TypeVar("Item")
 
 #: No control character but tab and line feed: PostgreSQL keeps no NUL, and a terminal obeys the rest.
-_SAFE = r"^[^\x00-\x08\x0b-\x1f\x7f]*$"
+SAFE = r"^[^\x00-\x08\x0b-\x1f\x7f]*$"
+#: What is said of a text that is not safe: the pattern would tell nobody anything.
+UNSAFE = "It holds a control character such as a carriage return; only tab and line feed may be in it."
+MOST_CHARACTERS = 4096
 _ID = r"^[A-Za-z0-9_-]+$"
 
-Reason = Annotated[str, StringConstraints(pattern=_SAFE, max_length=2000)]
-MustReason = Annotated[str, StringConstraints(pattern=_SAFE, min_length=1, max_length=2000)]
-Text = Annotated[str, StringConstraints(pattern=_SAFE, max_length=4096)]
+Reason = Annotated[str, StringConstraints(pattern=SAFE, max_length=2000)]
+MustReason = Annotated[str, StringConstraints(pattern=SAFE, min_length=1, max_length=2000)]
+Text = Annotated[str, StringConstraints(pattern=SAFE, max_length=MOST_CHARACTERS)]
 Id = Annotated[str, StringConstraints(pattern=_ID, min_length=1, max_length=64)]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 NodeName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$")]

@@ -1,9 +1,19 @@
 """Runs: the request, and what is shown of it."""
 
+import re
 from datetime import datetime
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import AliasChoices, ConfigDict, Field, StrictBool, StrictStr, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from service.app.show_run import NodeView, RunRow, RunView, StepView
 from service.domain.run import (
@@ -18,12 +28,55 @@ from service.domain.run import (
     WellNow,
 )
 from service.domain.script import NotStarted, ScriptKind
-from service.web.schemas.common import Given, MustReason, NodeName, Reason, RunbookName, Shown, StepId, Text
+from service.web.schemas.common import (
+    MOST_CHARACTERS,
+    SAFE,
+    UNSAFE,
+    Given,
+    MustReason,
+    NodeName,
+    Reason,
+    RunbookName,
+    Shown,
+    StepId,
+    Text,
+)
 from service.web.schemas.gate import GateDetail
 
 ParamName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=63)]
-WholeNumber = Annotated[int, Field(strict=True, ge=-(2**63), le=2**63 - 1)]
-ParamValue = Annotated[Text, StrictStr] | WholeNumber | StrictBool
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+def _param_value(value: object) -> object:
+    match value:
+        case bool():
+            return value
+        case int() if _LEAST <= value <= _MOST:
+            return value
+        case str() if len(value) > MOST_CHARACTERS:
+            raise ValueError(f"It may have {MOST_CHARACTERS} characters.")
+        case str() if not re.fullmatch(SAFE, value):
+            raise ValueError(UNSAFE)
+        case str():
+            return value
+        case _:
+            raise ValueError("It must be text, a whole number, true or false.")
+
+
+#: One check instead of a union: of a union each member would tell its own reason, one below the other.
+ParamValue = Annotated[
+    Any,
+    AfterValidator(_param_value),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": SAFE, "maxLength": MOST_CHARACTERS},
+                {"type": "integer", "minimum": _LEAST, "maximum": _MOST},
+                {"type": "boolean"},
+            ]
+        }
+    ),
+]
 
 
 class Selector(Given):
