@@ -11,6 +11,7 @@ import boto3
 import pytest
 
 from lab import leftovers
+from lab.needs import need_root
 from lab.nodes import Node
 from lab.private import PrivateMounts
 from lab.process import Process, stat_fields, wait_until
@@ -127,6 +128,7 @@ def test_a_script_in_d_state_is_reported_as_cancelled_and_stays(private_mounts: 
 
 
 def test_a_killed_test_leaves_no_script_and_no_server(tmp_path: Path) -> None:
+    need_root()
     environment = {**os.environ, "UNSTICK_LAB_RUN": str(tmp_path / "run")}
     test = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path / "pid")], cwd=REPOSITORY, env=environment)
     wait_until(
