@@ -12,7 +12,7 @@ from service.executors.ssm.statuses import Meaning
 #: The shortest that SSM takes: an acting script that does not start at once shall not start later by itself.
 SHORTEST_DELIVERY = 30
 #: A look may come when a node that was away is back.
-LOOK_DELIVERY = 120
+LOOK_DELIVERY = 60
 #: Within this the envelope answers after its wait is over: a lock, a busy node, the end of a group by TERM and KILL.
 ANSWER_SLACK = 40
 #: The most that the envelope waits for a script; the next question attaches.

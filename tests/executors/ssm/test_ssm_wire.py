@@ -64,7 +64,7 @@ def test_the_words_of_a_look_at_many_nodes() -> None:
 
     assert {name: value for name, value in parameters.items() if name not in ("InstanceIds", "Parameters")} == {
         "DocumentName": "AWS-RunShellScript",
-        "TimeoutSeconds": 120,
+        "TimeoutSeconds": 60,
         "Comment": ("look-1-" + "x" * 91)[:96] + " +49",
         "MaxConcurrency": "100%",
         "MaxErrors": "100%",
