@@ -1,0 +1,158 @@
+"""FUSE mounts of a booted node are really aborted and taken away, and what is in use stays."""
+
+from collections.abc import Callable
+
+import pytest
+
+from lab.nodes import Node
+from lab.process import wait_until
+from lab.stuck import BusyMount, FuseMount, StuckConnection
+from service.domain.run import GateState
+from service.domain.script import ScriptKind
+from tests.cures.cure import Cure, ending, outcomes
+
+pytestmark = pytest.mark.needs_root
+
+RUNBOOK = "fusermount-over-ssm"
+HOLD = {"hold_seconds": 3}
+#: Keeps a file open that is only under way in a socket: the kernel counts it, and no look at /proc sees it.
+UNDER_WAY = """
+import _socket, os, struct, sys, time
+ours, theirs = _socket.socketpair()
+file = os.open(sys.argv[1], os.O_RDONLY)
+ours.sendmsg([b"x"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", file))])
+os.close(file)
+print("under way", flush=True)
+time.sleep(600)
+"""
+
+
+def server_gone(node: Node) -> FuseMount:
+    """Mount, and let the server die while nobody waits; the helper keeps the connection."""
+    made = FuseMount(node)
+    made.kill_server()
+    return made
+
+
+def hung(node: Node) -> FuseMount:
+    """Give a connection whose server lives and answers nobody."""
+    return StuckConnection(node, kill_server=False)
+
+
+def state(mount: FuseMount, node: Node) -> dict[str, object]:
+    """Return all that this runbook could change."""
+    mounts = node.run(["cat", "/proc/1/mountinfo"]).stdout
+    reader = mount.reader_state() if isinstance(mount, StuckConnection) else None
+    return {
+        "mounts": [line for line in mounts.splitlines() if " - fuse." in line],
+        "exists": mount.exists(),
+        "waiting": mount.waiting(),
+        "reader": reader,
+    }
+
+
+def test_a_mount_whose_server_is_gone_is_taken_away_and_what_lives_stays(cure: Cure, node: Node) -> None:
+    with BusyMount(node) as busy, FuseMount(node) as idle, server_gone(node) as gone:
+        # As a container does it sees what was mounted before, in a namespace of its own.
+        container = node.start("container", ["unshare", "--mount", "--propagation", "private", "sleep", "600"])
+        read_before = busy.bytes_read()
+
+        run = cure.request(RUNBOOK, params=HOLD)
+        node_run = cure.end(run)
+
+        assert (ending(node_run), outcomes(node_run)) == (
+            ("succeeded", "cured"),
+            {
+                "evidence": "ok",
+                "abort-dead": "ok",
+                "abort-hung": "ok",
+                "unmount-gone": "changed",
+                "unmount-idle": "skipped",
+                "well": "ok",
+            },
+        )
+        assert (gone.listed(), gone.exists()) == (False, False)
+        assert (idle.listed(), idle.exists(), busy.listed(), busy.exists()) == (True, True, True, True)
+        assert busy.bytes_read() > read_before
+        assert cure.targets(run, "unmount-gone") != ()
+        said = cure.said(run, "unmount-gone", kind=ScriptKind.RUN)
+        assert f"fusermount3 -u {gone.mountpoint}\n" in said
+        assert f"umount {gone.mountpoint} as /proc/{container} sees it\n" in said
+        node.kill(container)
+
+
+def test_a_named_mount_that_is_idle_is_taken_away_from_its_live_server(cure: Cure, node: Node) -> None:
+    with FuseMount(node) as named, FuseMount(node) as other:
+        run = cure.request(RUNBOOK, params={**HOLD, "mountpoint": named.mountpoint})
+        node_run = cure.end(run)
+
+        assert (ending(node_run), outcomes(node_run)["unmount-idle"]) == (("succeeded", "cured"), "changed")
+        assert (named.listed(), named.exists()) == (False, False)
+        assert (other.listed(), other.exists()) == (True, True)
+        wait_until(lambda: not named.runs(named.server_pid), "the server ends with its mount")
+
+
+def test_a_stuck_mount_is_aborted_first_and_then_taken_away(cure: Cure, node: Node) -> None:
+    with StuckConnection(node) as named, StuckConnection(node) as other:
+        run = cure.request(RUNBOOK, params={**HOLD, "mountpoint": named.mountpoint})
+        node_run = cure.end(run)
+
+        assert ending(node_run) == ("succeeded", "cured")
+        assert cure.acted(run) == ["abort-dead", "unmount-gone"]
+        assert (named.freed(), named.listed(), named.exists()) == (True, False, False)
+        assert (other.reader_state(), other.listed()) == ("D", True)
+
+
+def test_a_mount_in_use_is_no_target_and_stays(cure: Cure, node: Node) -> None:
+    with BusyMount(node) as busy:
+        before = busy.bytes_read()
+
+        run = cure.request(RUNBOOK, params={**HOLD, "mountpoint": busy.mountpoint})
+        node_run = cure.end(run)
+
+        assert (ending(node_run), cure.gates(run), cure.acted(run)) == (("failed", "not_cured"), {}, [])
+        said = cure.said(run, "unmount-idle", kind=ScriptKind.CHECK)
+        assert f" {busy.reader_pid} dd has it open\n" in said
+        assert (busy.listed(), busy.exists(), busy.bytes_read() > before) == (True, True, True)
+
+
+def test_what_the_kernel_calls_busy_is_never_forced(cure: Cure, node: Node) -> None:
+    with FuseMount(node) as named:
+        user = node.start("under-way", ["python3", "-c", UNDER_WAY, f"{named.mountpoint}/ok"])
+        wait_until(lambda: "under way" in node.output("under-way"), "the file is under way")
+
+        run = cure.request(RUNBOOK, params={**HOLD, "mountpoint": named.mountpoint})
+        node_run = cure.end(run)
+
+        assert (ending(node_run), outcomes(node_run)["unmount-idle"]) == (("failed", "not_cured"), "failed")
+        said = cure.said(run, "unmount-idle", kind=ScriptKind.RUN)
+        assert "Device or resource busy" in said
+        assert "in use, left alone:\nconnection " in said
+        assert (named.listed(), named.exists(), named.runs(named.server_pid)) == (True, True, True)
+        node.kill(user)
+
+
+@pytest.mark.parametrize(
+    ("gate", "made"),
+    [
+        ("abort-dead", StuckConnection),
+        ("abort-hung", hung),
+        ("unmount-gone", server_gone),
+        ("unmount-idle", FuseMount),
+    ],
+)
+def test_a_gate_that_is_denied_or_expires_leaves_the_node_as_it_was_found(
+    cure: Cure, node: Node, gate: str, made: Callable[[Node], FuseMount]
+) -> None:
+    with made(node) as mount:
+        before = state(mount, node)
+        params = {**HOLD, "mountpoint": mount.mountpoint}
+
+        denied = cure.request(RUNBOOK, params=params)
+        after_denial = cure.deny(denied, gate)
+        expired = cure.request(RUNBOOK, params=params)
+        after_expiry = cure.expire(expired, gate)
+
+        assert (ending(after_denial), cure.gates(denied)) == (("denied", None), {gate: GateState.DENIED})
+        assert (ending(after_expiry), cure.gates(expired)) == (("expired", None), {gate: GateState.EXPIRED})
+        assert (cure.acted(denied), cure.acted(expired), state(mount, node)) == ([], [], before)
