@@ -145,7 +145,9 @@ def _refusal(response: httpx.Response) -> UnstickError:
         problem = {}
     reason = str(problem.get("detail") or problem.get("title") or f"The service answered {response.status_code}.")
     for fault in problem.get("errors") or ():
-        reason += f" {fault.get('where')}: {fault.get('reason')}."
+        told = f"{fault.get('where')}: {str(fault.get('reason')).removesuffix('.')}"
+        # The detail has the first few of them already.
+        reason += "" if told in reason else f" {told}."
     way_out = str(problem.get("way_out") or "")
     if response.status_code == Unauthenticated.status:
         reason, way_out = "The token in UNSTICK_TOKEN is not valid.", _HOW_TO_GET_ONE

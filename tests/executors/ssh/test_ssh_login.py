@@ -111,6 +111,7 @@ def test_a_sudo_of_any_kind_that_lets_nobody_through_is_told_within_seconds(
         report = ssh.start(order(endpoint, "true"), Heard())
 
     assert said(report) == (ReportState.NOT_STARTED, NotStarted.SUDO, None), report.reason
+    assert "sudo needs a password or a tty on gpu-01" in report.reason
 
 
 def test_a_machine_without_bash_says_so(tmp_path: Path, ssh: SshExecutor) -> None:
