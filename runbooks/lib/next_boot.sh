@@ -105,10 +105,10 @@ boot_look_mounts() {
       tell=boot_note way='the boot goes on without it'
     elif [[ $why == 'could not look: '* ]]; then
       tell=boot_blind way=
-    elif [ "$how" = required ] && ! boot_remote "$type" ",$options,"; then
+    elif [[ $how = required && $why != 'empty: '* ]] && ! boot_remote "$type" ",$options,"; then
       tell=boot_lost way='the boot stops in emergency mode: add nofail, or take the line away'
     fi
-    why=${why#note: } why=${why#could not look: }
+    why=${why#note: } why=${why#could not look: } why=${why#empty: }
     "$tell" "$from: $where: ${why//$'\n'/, }" "$way"
   done < <(boot_mounts)
 }
@@ -137,7 +137,13 @@ boot_missing() {
     [ -e "$disk$path" ] || { echo "there is no $what"; return; }
   elif [[ -n $path && $path != //* ]]; then
     if boot_may_hang "$path"; then echo "could not look: $path is on a mount that may hang"; return; fi
-    [ -e "$disk$path" ] || { echo "there is no $path"; return; }
+    if [ -e "$disk$path" ]; then :; elif [[ $options =~ ,r?bind, ]]; then
+      echo "empty: there is no $path, and systemd makes an empty folder of that name"   # so does systemd 252, tried
+      return
+    else
+      echo "there is no $path"
+      return
+    fi
   fi
   boot_helper "$type" "$options" "$where"
   if [[ $options == *,nofail,* ]]; then return; fi
@@ -161,7 +167,7 @@ boot_may_hang() {
 # Print it when nobody can mount this type: no kernel that knows it, no module, no helper.
 boot_helper() {
   local type=$1 helper
-  [[ ! $type =~ ^(auto|none|swap|)$ && $2 != *,bind,* && $2 != *,rbind,* ]] || return 0
+  [[ ! $type =~ ^(auto|none|swap|)$ && ! $2 =~ ,r?bind, ]] || return 0
   for helper in "$disk"/{sbin,usr/sbin}/mount."${type%%.*}"*; do [ ! -x "$helper" ] || return 0; done
   if [[ ! $type =~ ^(nfs|cifs|fuse) ]]; then
     [ "$(awk -v type="$type" '$NF == type' "$disk/proc/filesystems" | wc -l)" -eq 0 ] || return 0
