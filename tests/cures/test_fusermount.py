@@ -1,13 +1,10 @@
 """FUSE mounts of a booted node are really aborted and taken away, and what is in use stays."""
 
-from collections.abc import Callable
-
 import pytest
 
 from lab.nodes import Node
 from lab.process import wait_until
 from lab.stuck import BusyMount, FuseMount, StuckConnection
-from service.domain.run import GateState
 from service.domain.script import ScriptKind
 from tests.cures.cure import Cure, ending, outcomes
 
@@ -32,23 +29,6 @@ def server_gone(node: Node) -> FuseMount:
     made = FuseMount(node)
     made.kill_server()
     return made
-
-
-def hung(node: Node) -> FuseMount:
-    """Give a connection whose server lives and answers nobody."""
-    return StuckConnection(node, kill_server=False)
-
-
-def state(mount: FuseMount, node: Node) -> dict[str, object]:
-    """Return all that this runbook could change."""
-    mounts = node.run(["cat", "/proc/1/mountinfo"]).stdout
-    reader = mount.reader_state() if isinstance(mount, StuckConnection) else None
-    return {
-        "mounts": [line for line in mounts.splitlines() if " - fuse." in line],
-        "exists": mount.exists(),
-        "waiting": mount.waiting(),
-        "reader": reader,
-    }
 
 
 def test_a_mount_whose_server_is_gone_is_taken_away_and_what_lives_stays(cure: Cure, node: Node) -> None:
@@ -130,29 +110,3 @@ def test_what_the_kernel_calls_busy_is_never_forced(cure: Cure, node: Node) -> N
         assert "in use, left alone:\nconnection " in said
         assert (named.listed(), named.exists(), named.runs(named.server_pid)) == (True, True, True)
         node.kill(user)
-
-
-@pytest.mark.parametrize(
-    ("gate", "made"),
-    [
-        ("abort-dead", StuckConnection),
-        ("abort-hung", hung),
-        ("unmount-gone", server_gone),
-        ("unmount-idle", FuseMount),
-    ],
-)
-def test_a_gate_that_is_denied_or_expires_leaves_the_node_as_it_was_found(
-    cure: Cure, node: Node, gate: str, made: Callable[[Node], FuseMount]
-) -> None:
-    with made(node) as mount:
-        before = state(mount, node)
-        params = {**HOLD, "mountpoint": mount.mountpoint}
-
-        denied = cure.request(RUNBOOK, params=params)
-        after_denial = cure.deny(denied, gate)
-        expired = cure.request(RUNBOOK, params=params)
-        after_expiry = cure.expire(expired, gate)
-
-        assert (ending(after_denial), cure.gates(denied)) == (("denied", None), {gate: GateState.DENIED})
-        assert (ending(after_expiry), cure.gates(expired)) == (("expired", None), {gate: GateState.EXPIRED})
-        assert (cure.acted(denied), cure.acted(expired), state(mount, node)) == ([], [], before)
