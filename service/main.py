@@ -13,16 +13,18 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from service import logging
+from service.app.ask_controller import ask_controller
 from service.app.guard import GuardedExecutor
 from service.app.load_runbooks import RunbookFolder
 from service.app.ports import Clock, Executor, Executors, Store
@@ -37,7 +39,12 @@ from service.executors.envelope import node_runner
 from service.executors.local import LocalExecutor
 from service.executors.registry import ExecutorsByKind
 from service.inventory.file import FileInventory
+from service.inventory.kubernetes import KubernetesLook
+from service.inventory.slurm import SlurmLook
+from service.inventory.source import KubernetesQuestion, Look, SlurmQuestion, SourceConfig, SsmQuestion
+from service.inventory.sourced import SourcedInventory
 from service.settings import Settings
+from service.web.listening import listen, url_of
 
 if TYPE_CHECKING:
     import uvicorn
@@ -48,6 +55,8 @@ if TYPE_CHECKING:
 #: After SIGTERM scripts that are followed are given this long (seconds); then they go on alone.
 GRACE: Final = 5.0
 _REQUEST_GRACE: Final = 5
+#: A start waits so long for sources of nodes (seconds), so that runs of before find their nodes known.
+_FIRST_LOOK: Final = 20.0
 _DEV_TOKEN_LIVES: Final = timedelta(hours=24)
 
 log = structlog.get_logger()
@@ -96,17 +105,18 @@ def build_service(settings: Settings, ports: Ports, *, clock: Clock) -> Service:
     return replace(
         files_service(settings, clock=clock),
         store=ports.store,
+        inventory=open_inventory(settings, ports.executors, clock=clock),
         executors=ports.executors,
         service_id=service_id(settings),
     )
 
 
 def files_service(settings: Settings, *, clock: Clock) -> Service:
-    """Return what works on files alone, such as planning: no database, no network."""
+    """Return what works without a database, such as planning; a network only where the file names sources of nodes."""
     return Service(
         store=_absent("database"),
         runbooks=RunbookFolder(settings.runbooks_folder),
-        inventory=FileInventory(inventory_file(settings)),
+        inventory=_AskedOnce(settings, clock),
         executors=_absent("network"),
         clock=clock,
         envelope_sha256=hashlib.sha256(node_runner()).hexdigest(),
@@ -119,9 +129,54 @@ def inventory_file(settings: Settings) -> Path:
     return settings.config / "inventory.yaml"
 
 
-def read_inventory(settings: Settings) -> Inventory:
-    """Return the nodes and controllers of the file; ConfigInvalid."""
+def read_file(settings: Settings) -> Inventory:
+    """Return the nodes and controllers that the file names itself; ConfigInvalid."""
     return FileInventory(inventory_file(settings)).current()
+
+
+def read_inventory(settings: Settings, clock: Clock, *, names: Sequence[str] = ()) -> Inventory:
+    """Return every node, each source asked once, unless the file knows all of `names`; ConfigInvalid."""
+    file = FileInventory(inventory_file(settings))
+    known = file.current()
+    if not file.sources() or (names and all(name in known.nodes for name in names)):
+        return known
+    with closing(build_executors(clock)) as executors:
+        inventory = open_inventory(settings, executors, clock=clock)
+        inventory.refresh()
+        return inventory.current()
+
+
+def open_inventory(settings: Settings, executors: Executors, *, clock: Clock) -> SourcedInventory:
+    """Return the inventory with its sources; nothing is asked of them yet."""
+
+    def look_of(config: SourceConfig) -> Look:
+        ask = partial(ask_controller, executors=executors, clock=clock, service_id=service_id(settings))
+        match config.question:
+            case SsmQuestion():
+                from service.inventory.ssm import SsmLook
+
+                return SsmLook(config.question)
+            case KubernetesQuestion():
+                return KubernetesLook(config.question, ask)
+            case SlurmQuestion():
+                return SlurmLook(config.question, ask)
+
+    file = FileInventory(inventory_file(settings))
+    return SourcedInventory(file, look_of, now=clock.now, chance=secrets.SystemRandom().random)
+
+
+class _AskedOnce:
+    """The inventory of a command: sources are asked at the first look, and not again."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._inventory: Inventory | None = None
+
+    def current(self) -> Inventory:
+        if self._inventory is None:
+            self._inventory = read_inventory(self._settings, self._clock)
+        return self._inventory
 
 
 def record_service(store: Store, *, clock: Clock) -> Service:
@@ -191,7 +246,7 @@ def serve(
         store = open_store(settings, clock, lock=lock)
         try:
             ports = between(Ports(store, build_executors(clock)))
-            listener = _listen(settings)
+            listener = listen(settings.host, settings.port)
             with listener:
                 _Serving(settings, ports, lock=lock, clock=clock).run(listener, dev=dev, say=say)
         finally:
@@ -210,6 +265,7 @@ class _Serving:
         base = build_service(settings, ports, clock=clock)
         # Read once, so that a wrong file is told at start and not at three in the morning.
         base.inventory.current()
+        self._inventory = base.inventory
         owner = f"{platform.node()}:{os.getpid()}:{clock.new_id()}"
         self._service, self._engine = build_engine(base, owner=owner)
         self._stopping = threading.Event()
@@ -223,6 +279,8 @@ class _Serving:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="web")
         token = self._dev_token() if dev else None
         try:
+            if isinstance(self._inventory, SourcedInventory):
+                self._inventory.start(wait_seconds=_FIRST_LOOK)
             self._engine.start()
             thread.start()
             self._greet(server, listener, token=token, say=say)
@@ -236,6 +294,8 @@ class _Serving:
                 thread.join()
             if token is not None:
                 revoke_token(self._service, token[0], by="unstick")
+            if isinstance(self._inventory, SourcedInventory):
+                self._inventory.close()
             self._executors.close()
             log.info("serve.stopped")
 
@@ -256,7 +316,7 @@ class _Serving:
         )
 
     def _inventory_fault(self) -> str | None:
-        problem = self._service.inventory.problem if isinstance(self._service.inventory, FileInventory) else None
+        problem = self._inventory.problem if isinstance(self._inventory, SourcedInventory) else None
         return problem.reason if problem is not None else None
 
     def _lock_fault(self) -> str | None:
@@ -273,7 +333,7 @@ class _Serving:
         while not server.started and not server.should_exit:
             if self._stopping.wait(0.02):
                 return
-        url = _url_of(listener)
+        url = url_of(listener)
         log.info("serve.started", url=url, service_id=self._service.service_id)
         say(f"unstick serves on {url}")
         if token is not None:
@@ -307,26 +367,6 @@ class _Serving:
         else:
             self._locked = True
             log.warning("serve.lock_back")
-
-
-def _listen(settings: Settings) -> socket.socket:
-    """Return a socket that listens; ConfigInvalid when the address cannot be had."""
-    try:
-        return socket.create_server(
-            (settings.host, settings.port),
-            family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET,
-            backlog=1024,
-        )
-    except OSError as error:
-        raise ConfigInvalid(
-            f"The service cannot listen on {settings.host}:{settings.port}: {error.strerror}.",
-            "Set UNSTICK_HOST and UNSTICK_PORT to a free address.",
-        ) from error
-
-
-def _url_of(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def service_id(settings: Settings) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from service.app.ports import Reader, RunbookSource, Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
-from service.domain.errors import Conflict, InvalidInput, NotFound
+from service.domain.errors import Conflict, InvalidInput
 from service.domain.node import Inventory, Node
 from service.domain.plan import Plan, check_params, make_plan
 from service.domain.run import NodeRun, NodeRunState, Run, Trigger, TriggerKind
@@ -86,7 +86,7 @@ def prepare(service: Service, request: RunRequest) -> Prepared:
     """Plan a request without recording anything."""
     runbook, source = service.runbooks.get(request.runbook)
     inventory = service.inventory.current()
-    nodes = _nodes(request, inventory)
+    nodes = _nodes(request, inventory, now=service.clock.now())
     params = check_params(runbook, request.params)
     _check_steps(runbook, request)
     plan = make_plan(runbook, nodes, inventory=inventory, params=params, envelope_sha256=service.envelope_sha256)
@@ -117,7 +117,7 @@ def add(transaction: Transaction, prepared: Prepared) -> None:
     transaction.append(Fact("run.requested", f"run/{run.id}", run.requested_by, run_id=run.id, body=body))
 
 
-def _nodes(request: RunRequest, inventory: Inventory) -> tuple[Node, ...]:
+def _nodes(request: RunRequest, inventory: Inventory, *, now: datetime) -> tuple[Node, ...]:
     if request.selector is not None and request.nodes:
         raise InvalidInput("Both nodes and a selector were given.", "Give one of them.")
     names = _selected(request.selector, inventory) if request.selector is not None else request.nodes
@@ -127,13 +127,16 @@ def _nodes(request: RunRequest, inventory: Inventory) -> tuple[Node, ...]:
         raise InvalidInput(f"{len(names)} nodes were asked for.", f"One run takes at most {MOST_NODES}.")
     if len(set(names)) != len(names):
         raise InvalidInput("A node was named twice.", "Name each node once.")
-    unknown = [name for name in names if name not in inventory.nodes]
-    if unknown:
-        raise NotFound(f"There is no node {unknown[0]} in the inventory.", "`unstick nodes` lists the nodes.")
-    return tuple(inventory.nodes[name] for name in names)
+    nodes = tuple(inventory.node(name) for name in names)
+    for node in nodes:
+        inventory.refuse_stale(node, now)
+    return nodes
 
 
 def _selected(selector: Selector, inventory: Inventory) -> tuple[str, ...]:
+    silent = inventory.silent()
+    if silent is not None:
+        raise Conflict(f"Which nodes the selector finds is not known: {silent}", "Name the nodes, or mend the source.")
     return tuple(
         sorted(
             node.name

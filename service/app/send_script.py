@@ -123,6 +123,8 @@ def endpoint_of(service: Service, node_run: NodeRun, *, machine: str) -> Endpoin
             raise Conflict(f"The controller {machine} is no longer in the inventory.", "Put it back, then retry.")
         return controller.endpoint
     node = inventory.nodes.get(node_run.node)
+    if node is None and node_run.node in inventory.refused:
+        raise Conflict(inventory.refused[node_run.node], "Name it in inventory.yaml, then retry.")
     if node is None:
         raise Conflict(f"Node {node_run.node} is no longer in the inventory.", "Put it back, then retry.")
     return node.endpoint

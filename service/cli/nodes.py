@@ -75,7 +75,8 @@ def check(
 ) -> None:
     """Send each node a script that only reads, and say at what it fails. Exits 1 when one is not ready."""
     settings, clock = load_settings(), main.SystemClock()
-    endpoints = _endpoints(main.read_inventory(settings), names or [])
+    inventory = main.read_inventory(settings, clock, names=names or [])
+    endpoints = _endpoints(inventory, names or [])
     rows: list[NodeCheck] = []
     with closing(main.build_executors(clock)) as executors:
         for row in check_nodes(endpoints, executors, clock=clock, service_id=main.service_id(settings)):
@@ -84,7 +85,10 @@ def check(
                 say(f"{row.node}  {'ready' if row.failed is None else f'NOT READY, {row.failed}'}: {row.why}")
     if json:
         print_json([_as_json(row) for row in rows])
-    raise typer.Exit(0 if all(row.ready for row in rows) else 1)
+    unclear = {} if names else inventory.refused
+    for reason in unclear.values():
+        tell(reason)
+    raise typer.Exit(0 if all(row.ready for row in rows) and not unclear else 1)
 
 
 def add(
@@ -151,7 +155,7 @@ def _through(node: Node, jump: str, *, beside: Mapping[str, Node]) -> Node:
 
 def _add(node: Node, jump: str | None, *, wishes: _Wishes) -> None:
     settings = load_settings()
-    beside: Mapping[str, Node] = main.read_inventory(settings).nodes if jump is not None else {}
+    beside: Mapping[str, Node] = main.read_file(settings).nodes if jump is not None else {}
     if jump is not None:
         node = _through(node, jump, beside=beside)
     if wishes.scan:
@@ -198,10 +202,7 @@ def _endpoints(inventory: Inventory, names: Sequence[str]) -> list[Endpoint]:
     if not names:
         controllers = [controller.endpoint for controller in inventory.controllers.values()]
         return [node.endpoint for node in inventory.nodes.values()] + controllers
-    unknown = [name for name in names if name not in inventory.nodes]
-    if unknown:
-        raise NotFound(f"There is no node {unknown[0]} in the inventory.", "`unstick nodes add` adds one.")
-    return [inventory.nodes[name].endpoint for name in names]
+    return [inventory.node(name).endpoint for name in names]
 
 
 def _as_json(row: NodeCheck) -> dict[str, object]:

@@ -10,6 +10,7 @@ UnstickError
 ├── Conflict            409  the state of things forbids it now
 │   └── EpochLost       409  another owner has taken the node run meanwhile
 ├── Unavailable         503  the store cannot be written, so nothing may be done
+├── SourceSilent        503  a source of nodes did not answer, or not with what can be read
 └── BrokenRule          500  a rule of our own code was broken: a defect, never a refusal
 
 Each names its reason, and `way_out` says what to do next.
@@ -93,6 +94,13 @@ class Unavailable(UnstickError):
 
     status = 503
     code = "unavailable"
+
+
+class SourceSilent(UnstickError):
+    """A source of nodes did not answer: its nodes are unknown, not absent."""
+
+    status = 503
+    code = "source_silent"
 
 
 class BrokenRule(UnstickError):

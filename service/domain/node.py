@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from enum import StrEnum
+
+from service.domain.errors import Conflict, NotFound
 
 #: The inode of the kernel's first PID namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO).
 FIRST_PID_NAMESPACE = 4026531836
@@ -83,6 +86,10 @@ class Node:
     pools: tuple[str, ...] = ()
     controller: str | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
+    #: The sources that vouch for it; empty: the file names it.
+    sources: tuple[str, ...] = ()
+    #: What sources say of how it is, such as a ping. Shown to people; no script, condition or digest sees it.
+    hints: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,13 +101,82 @@ class Controller:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+class SourceKind(StrEnum):
+    """Whom a source of nodes asks."""
+
+    SSM = "ssm"
+    KUBERNETES = "kubernetes"
+    SLURM = "slurm"
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """How a source of nodes stands: when it last answered, and what is wrong with it now."""
+
+    name: str
+    kind: SourceKind
+    #: When the last good answer was asked for; None: there was none yet.
+    answered_at: datetime | None
+    #: Nothing is planned on nodes that an older answer alone knows.
+    stale_after: timedelta
+    #: Why the last question brought no answer, or None.
+    problem: str | None = None
+    #: How many nodes the last good answer had.
+    nodes: int = 0
+
+    def age(self, now: datetime) -> timedelta | None:
+        """Return how old the last good answer is."""
+        return now - self.answered_at if self.answered_at is not None else None
+
+    def stale(self, now: datetime) -> bool:
+        """Tell whether nobody may rely on the last good answer any more, or there was none."""
+        return self.answered_at is None or now - self.answered_at > self.stale_after
+
+
 @dataclass(frozen=True)
 class Inventory:
     """Every node and controller that is known at one moment."""
 
     nodes: Mapping[str, Node] = field(default_factory=dict)
     controllers: Mapping[str, Controller] = field(default_factory=dict)
+    #: Names that stand for no one machine at this moment, and why.
+    refused: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[SourceState, ...] = ()
 
     def pool_size(self, pool: str) -> int:
         """Return how many nodes are in a pool."""
         return sum(pool in node.pools for node in self.nodes.values())
+
+    def node(self, name: str) -> Node:
+        """Return a node; NotFound, or Conflict when nobody can say which machine it is, or whether there is one."""
+        if name in self.nodes:
+            return self.nodes[name]
+        if name in self.refused:
+            raise Conflict(self.refused[name], f"Name {name} in inventory.yaml, or mend what the sources say.")
+        silent = self.silent()
+        if silent is not None:
+            raise Conflict(f"Whether there is a node {name} is not known: {silent}", SOURCE_WAY_OUT)
+        raise NotFound(f"There is no node {name} in the inventory.", "`unstick nodes` lists the nodes.")
+
+    def silent(self) -> str | None:
+        """Return which source has never answered, and why, as a sentence; None when each did once."""
+        for source in self.sources:
+            if source.answered_at is None:
+                return f"the source {source.name} has not answered yet. {source.problem or ''}".rstrip()
+        return None
+
+    def refuse_stale(self, node: Node, now: datetime) -> None:
+        """Raise Conflict when every source that vouches for a node is stale; one that the file names is never."""
+        states = [source for source in self.sources if source.name in node.sources]
+        if not node.sources or any(not source.stale(now) for source in states):
+            return
+        ages = ", ".join(f"{source.name} {_seconds(source.age(now))}" for source in states)
+        problem = next((f" {source.problem}" for source in states if source.problem), "")
+        raise Conflict(f"What is known of node {node.name} is too old ({ages}).{problem}", SOURCE_WAY_OUT)
+
+
+SOURCE_WAY_OUT = "`unstick nodes` shows the sources; mend them, or name the node in inventory.yaml."
+
+
+def _seconds(age: timedelta | None) -> str:
+    return f"{age.total_seconds():.0f} s" if age is not None else "never"

@@ -11,25 +11,44 @@ from pydantic_core import ErrorDetails
 from service.app.finding import Finding
 from service.app.runbook_yaml import Bounds, Document, read_document
 from service.domain.errors import ConfigInvalid
-from service.domain.node import Controller, Endpoint, ExecutorKind, Inventory, Node
+from service.domain.node import Controller, Endpoint, ExecutorKind, Inventory, Node, SourceKind
 from service.inventory.node_sets import NAME, expand, is_set
-from service.inventory.schema import (
-    INSTANCE,
-    ControllerWords,
-    EndpointWords,
-    InventoryWords,
-    JumpWords,
-    NodeWords,
-    ReachWords,
+from service.inventory.schema import INSTANCE, ControllerWords, EndpointWords, JumpWords, NodeWords, ReachWords
+from service.inventory.source import (
+    KubernetesQuestion,
+    Question,
+    SlurmQuestion,
+    SourceConfig,
+    SsmQuestion,
+    Template,
 )
+from service.inventory.source_words import InventoryWords, KubernetesWords, SlurmWords, SourceWords, SsmWords
 
+_FIELDS = {
+    "ssm": SsmWords.model_fields,
+    "kubernetes": KubernetesWords.model_fields,
+    "slurm": SlurmWords.model_fields,
+}
 #: Some ten thousand nodes, each with a host key.
 OF_AN_INVENTORY = Bounds(
     4 * 1024 * 1024, 200_000, "Write nodes that differ by a number as a set, such as `gpu[01-32]`."
 )
 
 
+@dataclass(frozen=True)
+class FileContents:
+    """What one inventory.yaml says."""
+
+    inventory: Inventory
+    sources: tuple[SourceConfig, ...] = ()
+
+
 def build_inventory(text: str, file: str, *, folder: Path) -> Inventory:
+    """Return the nodes and controllers that the text names itself; errors and `folder` as in `build_file`."""
+    return build_file(text, file, folder=folder).inventory
+
+
+def build_file(text: str, file: str, *, folder: Path) -> FileContents:
     """Return what the text says; ConfigInvalid with every fault.
 
     Relative names of files are meant from `folder`, where the inventory lies.
@@ -43,9 +62,10 @@ def build_inventory(text: str, file: str, *, folder: Path) -> Inventory:
         raise _invalid([_finding(details, document, file=file) for details in error.errors()]) from error
     builder = _Builder(words, document, file=file, folder=folder)
     inventory = builder.inventory()
+    sources = builder.sources(inventory)
     if builder.findings:
         raise _invalid(builder.findings)
-    return inventory
+    return FileContents(inventory, sources)
 
 
 @dataclass
@@ -67,6 +87,41 @@ class _Builder:
         self._judge_controllers()
         self._judge_doubles(nodes)
         return Inventory(nodes, controllers)
+
+    def sources(self, inventory: Inventory) -> tuple[SourceConfig, ...]:
+        """Return where further nodes come from; what is wrong goes to `findings`."""
+        found = []
+        for name, words in self.words.node_sources.items():
+            if not NAME.fullmatch(name):
+                self._find(("node_sources", name), f"`{name}` is no name of a source.", "Correct the name.")
+            question = self._question(name, words, inventory=inventory)
+            if question is not None:
+                template = self._template(name, words)
+                kind = SourceKind(words.kind)
+                found.append(SourceConfig(name, kind, question, template, words.refresh, words.stale_after))
+        return tuple(found)
+
+    def _question(self, name: str, words: SourceWords, *, inventory: Inventory) -> Question | None:
+        if isinstance(words, SsmWords):
+            node, names = words.node, tuple(one for pattern in words.names for one in expand(pattern))
+            return SsmQuestion(node.region, node.profile, words.tag, names, dict(words.pools))
+        controller = inventory.controllers.get(words.controller)
+        if controller is None:
+            self._no_controller(("node_sources", name, "controller"), words.controller)
+            return None
+        match words:
+            case KubernetesWords():
+                return KubernetesQuestion(controller, words.selector, dict(words.attributes), words.pools)
+            case SlurmWords():
+                return SlurmQuestion(controller)
+
+    def _template(self, name: str, words: SourceWords) -> Template:
+        node = words.node
+        jump = self._jump(("node_sources", name, "node", "jump"), node.jump, trail=())
+        controller = node.controller or (None if isinstance(words, SsmWords) else words.controller)
+        if node.controller is not None and node.controller not in self.words.controllers:
+            self._no_controller(("node_sources", name, "node", "controller"), node.controller)
+        return Template(self._plain_endpoint("", "", words=node, jump=jump), node.pools, controller, node.attributes)
 
     def _expand_names(self) -> None:
         for key in self.words.nodes:
@@ -133,6 +188,9 @@ class _Builder:
                 f"`{address}` is no id of an instance, and a name may mean several.",
                 "Write `instance: i-...`, or `instance: mi-...` of a hybrid node.",
             )
+        return self._plain_endpoint(name, address, words=words, jump=jump)
+
+    def _plain_endpoint(self, name: str, address: str, *, words: EndpointWords, jump: Endpoint | None) -> Endpoint:
         endpoint = Endpoint(
             name=name,
             executor=words.executor,
@@ -169,11 +227,11 @@ class _Builder:
     def _judge_controllers(self) -> None:
         for key, words in self.words.nodes.items():
             if words.controller is not None and words.controller not in self.words.controllers:
-                self._find(
-                    ("nodes", key, "controller"),
-                    f"There is no controller `{words.controller}`.",
-                    _near(words.controller, self.words.controllers) or "Write it under `controllers`.",
-                )
+                self._no_controller(("nodes", key, "controller"), words.controller)
+
+    def _no_controller(self, where: tuple[str, ...], controller: str) -> None:
+        way_out = _near(controller, self.words.controllers) or "Write it under `controllers`."
+        self._find(where, f"There is no controller `{controller}`.", way_out)
 
     def _judge_doubles(self, nodes: Mapping[str, Node]) -> None:
         seen: dict[tuple[object, ...], str] = {}
@@ -235,6 +293,8 @@ def _words_at(where: tuple[str | int, ...]) -> list[str]:
         return sorted(InventoryWords.model_fields)
     if "jump" in where:
         return sorted(JumpWords.model_fields)
+    if where[0] == "node_sources" and "node" not in where[:-1]:
+        return sorted(next((fields for kind, fields in _FIELDS.items() if kind in where), SsmWords.model_fields))
     return sorted((ControllerWords if where[0] == "controllers" else NodeWords).model_fields)
 
 

@@ -8,7 +8,8 @@ from service.app.finding import Finding
 from service.app.runbook_yaml import decode
 from service.domain.errors import ConfigInvalid
 from service.domain.node import Inventory
-from service.inventory.build import OF_AN_INVENTORY, build_inventory
+from service.inventory.build import OF_AN_INVENTORY, FileContents, build_file
+from service.inventory.source import SourceConfig
 
 _Stamp = tuple[int, int, int]
 
@@ -16,7 +17,7 @@ _Stamp = tuple[int, int, int]
 @dataclass(frozen=True)
 class _Answer:
     stamp: _Stamp | None
-    inventory: Inventory | None
+    contents: FileContents | None
     problem: ConfigInvalid | None
 
 
@@ -30,19 +31,26 @@ class FileInventory:
         """Take the path of inventory.yaml; nothing is read yet."""
         self._path = path
         self._lock = threading.Lock()
-        self._answer = _Answer(stamp=None, inventory=None, problem=None)
+        self._answer = _Answer(stamp=None, contents=None, problem=None)
 
     def current(self) -> Inventory:
         """Return the inventory as it is now; ConfigInvalid when the file is wrong and none was good before."""
-        answer = self._refresh()
-        if answer.inventory is None:
-            raise answer.problem or ConfigInvalid(f"{self._path} was not read.")
-        return answer.inventory
+        return self._contents().inventory
+
+    def sources(self) -> tuple[SourceConfig, ...]:
+        """Return the sources of further nodes that the file names; ConfigInvalid as `current`."""
+        return self._contents().sources
 
     @property
     def problem(self) -> ConfigInvalid | None:
         """Return why the file as it is now is not used; None when it is."""
         return self._refresh().problem
+
+    def _contents(self) -> FileContents:
+        answer = self._refresh()
+        if answer.contents is None:
+            raise answer.problem or ConfigInvalid(f"{self._path} was not read.")
+        return answer.contents
 
     def _refresh(self) -> _Answer:
         with self._lock:
@@ -50,21 +58,25 @@ class FileInventory:
             try:
                 stamp = _stamp(self._path)
                 if kept.stamp != stamp:
-                    inventory = load_inventory(self._path)
-                    self._answer = _Answer(stamp, inventory, problem=None)
+                    self._answer = _Answer(stamp, load_file(self._path), problem=None)
             except ConfigInvalid as problem:
-                self._answer = _Answer(stamp, kept.inventory, problem)
+                self._answer = _Answer(stamp, kept.contents, problem)
             except OSError as error:
-                self._answer = _Answer(None, kept.inventory, _unreadable(self._path, error))
+                self._answer = _Answer(None, kept.contents, _unreadable(self._path, error))
             return self._answer
 
 
 def load_inventory(path: Path) -> Inventory:
+    """Read the nodes and controllers that a file names itself; errors as `load_file`."""
+    return load_file(path).inventory
+
+
+def load_file(path: Path) -> FileContents:
     """Read a file; ConfigInvalid names every fault with its line, OSError when it cannot be read."""
     text = decode(path.read_bytes(), str(path), bounds=OF_AN_INVENTORY)
     if isinstance(text, Finding):
         raise ConfigInvalid(text.what, text.way_out)
-    return build_inventory(text, str(path), folder=path.parent)
+    return build_file(text, str(path), folder=path.parent)
 
 
 def _stamp(path: Path) -> _Stamp:

@@ -61,11 +61,13 @@ PublicKeys = Annotated[tuple[Annotated[str, AfterValidator(_public_key)], ...], 
 TextValue = Annotated[Word, BeforeValidator(_as_text)]
 
 
-class _Words(BaseModel):
+class Words(BaseModel):
+    """A mapping of which every word is known."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class ReachWords(_Words):
+class ReachWords(Words):
     """How a machine is reached; the words that a node, a controller and a jump host share."""
 
     address: Word | None = None
@@ -178,12 +180,3 @@ class ControllerWords(EndpointWords):
             if _RESERVED.fullmatch(name):
                 raise ValueError(f"`{name}` is set by unstick itself; for PATH there is `path`.")
         return env
-
-
-class InventoryWords(_Words):
-    """A whole inventory.yaml."""
-
-    nodes: dict[str, NodeWords] = Field(default_factory=dict)
-    controllers: dict[str, ControllerWords] = Field(default_factory=dict)
-    #: Where alerts come from; read by who receives them.
-    sources: dict[str, object] = Field(default_factory=dict)
