@@ -241,8 +241,8 @@ boot_without() {
   esac
 }
 
-# Print "yes", "no", or "by UNIT": whether a unit starts at the next boot, by what is on the disk. What was enabled,
-# or masked, in /run alone is gone by then (systemctl(1), is-enabled).
+# Print "yes", "no", "masked" or "by UNIT": whether a unit starts at the next boot, by what is on the disk. What was
+# enabled, or masked, in /run alone is gone by then (systemctl(1), is-enabled), unless a generator makes it anew.
 boot_starts() {
   local said link
   said=$(bounded 20 systemctl is-enabled "$1") || true
@@ -253,7 +253,10 @@ boot_starts() {
     static | indirect | linked | disabled | *-runtime | transient) ;;
     *) echo "could not look: is $1 enabled: $said"; return ;;
   esac
-  for link in "$disk"/{etc,usr/lib,lib}/systemd/system/*.{wants,requires}/"$1"; do [ ! -L "$link" ] || { echo yes; return; }; done
+  for link in "$disk"/{{etc,usr/lib,lib}/systemd/system,run/systemd/generator{,.early,.late}}/*.{wants,requires}/"$1"; do
+    [ ! -L "$link" ] || { echo yes; return; }
+  done
+  if [ "$1" = systemd-networkd.service ] && compgen -G "$disk/etc/netplan/*.yaml" >/dev/null; then echo yes; return; fi
   said=$(bounded 20 systemctl is-enabled "${1%.service}.socket") || true
   if [ "$said" = enabled ]; then echo "by ${1%.service}.socket"; elif [ "$2" != - ]; then echo "by $2"; else echo no; fi
 }

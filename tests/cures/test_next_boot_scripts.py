@@ -154,6 +154,18 @@ def _network(node: FakeBoot) -> None:
     node.units["systemd-networkd"] = Unit(enabled="disabled", wanted="")
 
 
+def _netplan(node: FakeBoot) -> None:
+    node.units["systemd-networkd"] = Unit(enabled="enabled-runtime", wanted="")
+    node.write("etc/netplan/50-cloud-init.yaml")
+
+
+def _generated(node: FakeBoot) -> None:
+    node.units["kubelet"] = Unit(enabled="disabled")
+    link = node.folder / "run/systemd/generator/multi-user.target.wants/kubelet.service"
+    link.parent.mkdir(parents=True)
+    link.symlink_to("/lib/systemd/system/kubelet.service")
+
+
 def _sshd_refuses(node: FakeBoot) -> None:
     node.fake.has("sshd", "printf '/etc/ssh/sshd_config line 9: bad word\\r\\n'; exit 255")
 
@@ -186,6 +198,8 @@ UNITS: dict[str, tuple[Fault, list[str]]] = {
     "no such unit": (_kubelet(loaded="not-found", active="inactive", enabled="not-found"), []),
     "unknown word": (_kubelet(enabled="sleeping"), ["could not look: is kubelet.service enabled: sleeping"]),
     "network": (_network, ["will not come back: systemd-networkd.service runs and is not enabled"]),
+    "network made by netplan": (_netplan, []),
+    "made anew by a generator": (_generated, []),
     "sshd refuses its files": (
         _sshd_refuses,
         ["will not come back: sshd refuses its files: /etc/ssh/sshd_config line 9: bad word"],
