@@ -1,7 +1,7 @@
 """Nodes of a Slurm cluster: `scontrol show node -o`, run on its controller with the controller's own env.
 
-The words of a line stand in Slurm's own order (slurm, src/api/node_info.c): free text such as Reason comes last, so the
-first place of a word is its own.
+The words of a line stand in Slurm's own order (slurm, src/api/node_info.c): free text such as Reason comes last, but for
+that of the node's kernel; so the first place of a word is its own.
 """
 
 import re
@@ -19,6 +19,8 @@ _SIGNS = {
     "$": "MAINTENANCE", "@": "REBOOT_REQUESTED", "^": "REBOOT_ISSUED", "-": "PLANNED",
 }  # fmt: skip
 _STATE = re.compile(r"([A-Z_]+)([*~#!%$@^-]*)")
+#: What the node's kernel calls itself, with blanks in it.
+_SYSTEM = re.compile(r" OS=.*?(?= RealMemory=)")
 _NONE = ("", "(null)", "N/A")
 
 
@@ -60,6 +62,7 @@ def flags(state: str) -> frozenset[str]:
 
 
 def _found(line: str) -> Found:
+    line = _SYSTEM.sub("", line)
     name = _value(line, "NodeName") or ""
     instance = _value(line, "InstanceId")
     partitions = _value(line, "Partitions")
