@@ -8,7 +8,8 @@ A case is a file tests/runbooks/RUNBOOK/CASE.yaml:
     waive: [step]                     # as a reviewed rule would
     answers:                          # of step.script; a list: in order, the last one again and again
       step.check: {exit: 0, targets: [...], stdout: ..., stderr: ..., boot: second}
-      step.run: {not_started: other_boot} or {running: true, settles: [{lost: true}, {exit: 0}]}
+      step.run: {not_started: other_boot} or {running: true, settles: [{lost: true}, {exit: 0}, {rebooted: true}]}
+    takes: {step.verify: 60}          # minutes that pass with each answer, where asking often would show nothing more
     approvals:                        # at the gate of a step; {decision: expired} answers nothing
       step: {by: second-person or requester, decision: approved or denied, refused: true}
     expect:
@@ -21,8 +22,9 @@ A case is a file tests/runbooks/RUNBOOK/CASE.yaml:
       sent: [step.script]             # in order
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,9 @@ from service.app.runbook_yaml import Document, read_document
 from service.domain.errors import Forbidden, UnstickError
 from service.domain.node import Inventory
 from service.domain.run import Gate, GateState, Run, Verdict
-from service.domain.script import NotStarted, Report, ReportState, ScriptKind
+from service.domain.script import NotStarted, OutputChunk, Report, ReportState, ScriptKind, ScriptOrder
 from service.executors.scripted import FIRST_BOOT, Answer, ScriptedExecutor
-from tests.support.world import OPERATOR, SECOND, World, local_nodes
+from tests.support.world import OPERATOR, SECOND, SteppedClock, World, local_nodes
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.yaml"))
@@ -59,6 +61,8 @@ def report(given: Mapping[str, Any]) -> Report:
     boot = SECOND_BOOT if given.get("boot") == "second" else FIRST_BOOT
     if given.get("running"):
         return Report(ReportState.RUNNING, boot_id=boot)
+    if given.get("rebooted"):
+        return Report(ReportState.REBOOTED, boot_id=SECOND_BOOT)
     if given.get("lost"):
         return Report(ReportState.LOST, reason="the link was lost")
     if "not_started" in given:
@@ -82,13 +86,25 @@ def answer(given: Mapping[str, Any]) -> Answer:
     )
 
 
-def scripted(answers: Mapping[str, Any]) -> ScriptedExecutor:
+class SlowExecutor(ScriptedExecutor):
+    """Lets time pass with some answers."""
+
+    def __init__(self, table: Mapping[Any, Any], *, clock: SteppedClock, takes: Mapping[str, int]) -> None:
+        super().__init__(table)
+        self._clock, self._takes = clock, takes
+
+    def start(self, order: ScriptOrder, on_output: Callable[[OutputChunk], None]) -> Report:
+        self._clock.at += timedelta(minutes=self._takes.get(f"{order.step}.{order.kind}", 0))
+        return super().start(order, on_output)
+
+
+def scripted(answers: Mapping[str, Any], *, clock: SteppedClock, takes: Mapping[str, int]) -> ScriptedExecutor:
     table = {}
     for place, given in answers.items():
         step, kind = place.rsplit(".", 1)
         for machine in (NODE, CONTROLLER):
             table[machine, step, ScriptKind(kind)] = [answer(one) for one in as_list(given)]
-    return ScriptedExecutor(table)
+    return SlowExecutor(table, clock=clock, takes=takes)
 
 
 @dataclass
@@ -157,7 +173,7 @@ def play(world: World, case: Mapping[str, Any], run: Run) -> None:
 
 @pytest.fixture
 def inventory() -> Inventory:
-    return local_nodes(NODE)
+    return local_nodes(NODE, attributes={"k8s_name": NODE, "slurm_name": NODE})
 
 
 @pytest.fixture
@@ -172,8 +188,9 @@ def worlds(tmp_path: Path, inventory: Inventory) -> Iterator[list[World]]:
 def test_a_case_ends_as_it_says(path: Path, tmp_path: Path, inventory: Inventory, worlds: list[World]) -> None:
     case = read_case(path)
     expect = case["expect"]
-    executor = scripted(case.get("answers", {}))
-    world = World.build(f"sqlite:///{tmp_path}/unstick.db", executor, inventory=inventory)
+    clock = SteppedClock()
+    executor = scripted(case.get("answers", {}), clock=clock, takes=case.get("takes", {}))
+    world = World.build(f"sqlite:///{tmp_path}/unstick.db", executor, inventory=inventory, clock=clock)
     worlds.append(world)
     asked = {
         "params": case.get("params", {}),
