@@ -174,7 +174,7 @@ def test_nodes_are_checked_over_the_same_way_as_scripts_go(sshd: Sshd, ssh: SshE
     assert [(row.node, row.failed) for row in rows] == [
         ("good", None), ("away", Part.REACHED), ("normal-user", Part.LOGIN), ("aws", Part.REACHED),
     ]  # fmt: skip
-    assert "aws is reached by SSM, which this version of unstick does not speak." in rows[3].why
+    assert "aws is reached by SSM, which is not spoken here." in rows[3].why
     executors.close()
 
 
