@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from service import main
 from service.app.finding import Severity
 from service.app.lint import lint_files, runbook_files
 from service.domain.errors import ConfigInvalid, UnstickError
@@ -32,6 +33,7 @@ def examine(settings: Settings) -> Iterator[Seen]:
         yield Seen(False, f"{name} is set, and is no setting of unstick.", "Is it mistyped? Else unset it.")
     yield from _runbooks(settings.runbooks_folder)
     yield from _inventory(settings.config / "inventory.yaml")
+    yield from _sources(settings)
     yield from _database(settings.database_url.get_secret_value())
 
 
@@ -63,6 +65,21 @@ def _inventory(path: Path) -> Iterator[Seen]:
     yield from _others_may_write(path)
     for key in sorted(_key_files(inventory)):
         yield from _key_file(Path(key))
+
+
+def _sources(settings: Settings) -> Iterator[Seen]:
+    """Ask each source of nodes once, where the file names some."""
+    try:
+        inventory = main.read_inventory(settings, main.SystemClock())
+    except ConfigInvalid:
+        return  # told of the file already
+    for source in inventory.sources:
+        if source.problem is not None:
+            yield Seen(False, f"The source {source.name} of nodes does not answer. {source.problem}")
+        else:
+            yield Seen(True, f"The source {source.name} of nodes ({source.kind}): {source.nodes} nodes")
+    for reason in inventory.refused.values():
+        yield Seen(False, reason, "Name it in inventory.yaml, or mend what the sources say.")
 
 
 def _key_files(inventory: Inventory) -> set[str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -49,6 +49,7 @@ def list_nodes(context: typer.Context, *, json: Json = False) -> None:
         return
     with client() as service:
         nodes = list(service.items("/nodes"))
+        inventory = service.get("/inventory") if not json else {}
     if json:
         print_json(nodes)
         return
@@ -60,10 +61,38 @@ def list_nodes(context: typer.Context, *, json: Json = False) -> None:
             node["pools"],
             node["hold"]["by"] if node["hold"] else None,
             node["occupied_by"]["run_id"] if node["occupied_by"] else None,
+            _source_of(node),
         )
         for node in nodes
     ]
-    print_table(("node", "executor", "address", "pools", "held by", "run"), rows)
+    print_table(("node", "executor", "address", "pools", "held by", "run", "source"), rows)
+    _print_sources(inventory)
+
+
+def _source_of(node: Mapping[str, Any]) -> str | None:
+    if not node["sources"]:
+        return None
+    return f"{', '.join(node['sources'])}{' (STALE)' if node['stale'] else ''}"
+
+
+def _print_sources(inventory: Mapping[str, Any]) -> None:
+    """Print how each source of nodes stands, and the names that are not clear; nothing where the file has all."""
+    rows = [
+        (
+            source["name"],
+            source["kind"],
+            source["nodes"],
+            "never" if source["age_seconds"] is None else f"{source['age_seconds']:.0f} s ago",
+            "STALE" if source["stale"] else None,
+            source["problem"],
+        )
+        for source in inventory["sources"]
+    ]
+    if rows:
+        say()
+        print_table(("source", "kind", "nodes", "answered", "", "problem"), rows)
+    for refused in inventory["refused"]:
+        say(f"refused: {refused['reason']}")
 
 
 def check(

@@ -165,11 +165,15 @@ class Inventory:
                 return f"the source {source.name} has not answered yet. {source.problem or ''}".rstrip()
         return None
 
+    def is_stale(self, node: Node, now: datetime) -> bool:
+        """Tell whether every source that vouches for a node is stale; one that the file names is never."""
+        return bool(node.sources) and all(source.stale(now) for source in self.sources if source.name in node.sources)
+
     def refuse_stale(self, node: Node, now: datetime) -> None:
-        """Raise Conflict when every source that vouches for a node is stale; one that the file names is never."""
-        states = [source for source in self.sources if source.name in node.sources]
-        if not node.sources or any(not source.stale(now) for source in states):
+        """Raise Conflict, with the ages, for a node that is stale."""
+        if not self.is_stale(node, now):
             return
+        states = [source for source in self.sources if source.name in node.sources]
         ages = ", ".join(f"{source.name} {_seconds(source.age(now))}" for source in states)
         problem = next((f" {source.problem}" for source in states if source.problem), "")
         raise Conflict(f"What is known of node {node.name} is too old ({ages}).{problem}", SOURCE_WAY_OUT)

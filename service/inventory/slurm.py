@@ -1,7 +1,7 @@
 """Nodes of a Slurm cluster: `scontrol show node -o`, run on its controller with the controller's own env.
 
-The words of a line stand in Slurm's own order (slurm, src/api/node_info.c): free text such as Reason comes last, but for
-that of the node's kernel; so the first place of a word is its own.
+The words of a line stand in Slurm's own order (slurm, src/api/node_info.c): free text such as Reason comes last, but
+for that of the node's kernel; so the first place of a word is its own.
 """
 
 import re

@@ -14,7 +14,7 @@ from service.web.edge import Edge, HeadAsGet
 from service.web.event_feed import EventFeed
 from service.web.limits import BodyLimits
 from service.web.metrics import Metrics
-from service.web.routes import approvals, attempts, audit, docs, events, health, nodes, plans, runbooks, runs
+from service.web.routes import approvals, attempts, audit, docs, events, health, inventory, nodes, plans, runbooks, runs
 from service.web.routes.health import ReadinessCheck
 
 _ROUTERS: tuple[APIRouter, ...] = (
@@ -24,6 +24,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     plans.router,
     runbooks.router,
     nodes.router,
+    inventory.router,
     attempts.router,
     audit.router,
     health.router,

@@ -25,6 +25,7 @@ class Metrics:
             "unstick_http_request_seconds", "How long answers took.", ["route"], registry=self._registry
         )
         self._registry.register(_Backlog(service))
+        self._registry.register(_Sources(service))
 
     def count(self, *, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request; status 0: the client was gone."""
@@ -55,3 +56,32 @@ class _Backlog(Collector):
         stuck = backlog.node_runs.get(NodeRunState.STUCK, 0)
         yield GaugeMetricFamily("unstick_node_runs_stuck", "Node runs that a person must resolve.", value=stuck)
         yield GaugeMetricFamily("unstick_gates_open", "Gates that wait for a person.", value=backlog.open_gates)
+
+
+class _Sources(Collector):
+    """How the sources of nodes stand at this moment. One that never answered has no age."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def describe(self) -> Iterator[Metric]:
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        inventory, now = self._service.inventory.current(), self._service.clock.now()
+        age = GaugeMetricFamily(
+            "unstick_node_source_age_seconds", "How old the last good answer of a source is.", labels=["source"]
+        )
+        stale = GaugeMetricFamily(
+            "unstick_node_source_stale", "1: nothing is planned on nodes that it alone knows.", labels=["source"]
+        )
+        nodes = GaugeMetricFamily("unstick_node_source_nodes", "Nodes in its last good answer.", labels=["source"])
+        for source in inventory.sources:
+            old = source.age(now)
+            if old is not None:
+                age.add_metric([source.name], old.total_seconds())
+            stale.add_metric([source.name], float(source.stale(now)))
+            nodes.add_metric([source.name], source.nodes)
+        yield from (age, stale, nodes)
+        refused = len(inventory.refused)
+        yield GaugeMetricFamily("unstick_node_names_refused", "Names that stand for no one machine.", value=refused)

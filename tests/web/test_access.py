@@ -45,6 +45,7 @@ ROUTES: list[tuple[str, str, object, set[Role]]] = [
     ("POST", "/api/v1/plans", CURE, READERS),
     ("GET", "/api/v1/runbooks", None, READERS),
     ("GET", "/api/v1/runbooks/{name}", None, READERS),
+    ("GET", "/api/v1/inventory", None, READERS),
     ("GET", "/api/v1/nodes", None, READERS),
     ("GET", "/api/v1/nodes/{node}", None, READERS),
     ("POST", "/api/v1/nodes/{node}/hold", HOLD, {Role.OPERATOR}),

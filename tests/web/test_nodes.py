@@ -21,6 +21,9 @@ def test_a_node_is_shown_without_the_way_to_its_keys(api: Api) -> None:
         "pools": ["h100"],
         "controller": "head",
         "attributes": {"rack": "r1"},
+        "sources": [],
+        "stale": False,
+        "hints": {},
         "hold": None,
         "occupied_by": None,
     }

@@ -6,8 +6,7 @@ from fastapi import APIRouter, Query
 
 from service.app.hold_node import hold_node, release_node
 from service.app.ports import Reader
-from service.domain.errors import NotFound
-from service.domain.node import Node
+from service.domain.node import Inventory, Node
 from service.domain.run import HOLDING_STATES, Hold, NodeRun
 from service.web.auth import Holds, Reads
 from service.web.errors import declared, declared_with_body
@@ -30,17 +29,15 @@ def list_nodes(service: Serving, _person: Reads, query: Annotated[NodesQuery, Qu
     inventory = service.inventory.current()
     names = sorted(name for name, node in inventory.nodes.items() if query.pool in (None, *node.pools))
     left = [name for name in names if query.cursor is None or name > query.cursor]
-    shown = _shown(service, [inventory.nodes[name] for name in left[: query.limit]])
+    shown = _shown(service, [inventory.nodes[name] for name in left[: query.limit]], inventory=inventory)
     return Listed(items=shown, next_cursor=left[query.limit - 1] if len(left) > query.limit else None)
 
 
-@router.get("/{node}", summary="Show a node", responses=declared(404))
+@router.get("/{node}", summary="Show a node", responses=declared(404, 409))
 def show_node(service: Serving, _person: Reads, node: NodePath) -> NodeDetail:
-    """Show one node of the inventory."""
-    known = service.inventory.current().nodes.get(node)
-    if known is None:
-        raise NotFound(f"There is no node {node} in the inventory.", "`unstick nodes` lists the nodes.")
-    return _shown(service, [known])[0]
+    """Show one node of the inventory; 409 when it is not clear which machine it is, or whether there is one."""
+    inventory = service.inventory.current()
+    return _shown(service, [inventory.node(node)], inventory=inventory)[0]
 
 
 @router.post("/{node}/hold", summary="Hold a node", responses=declared_with_body(404))
@@ -56,7 +53,7 @@ def release_one_node(service: Serving, person: Holds, node: NodePath, body: Rele
     return Released(node=node)
 
 
-def _shown(service: Serving, nodes: list[Node]) -> list[NodeDetail]:
+def _shown(service: Serving, nodes: list[Node], *, inventory: Inventory) -> list[NodeDetail]:
     now = service.clock.now()
 
     def look(reader: Reader) -> tuple[dict[str, Hold], dict[str, NodeRun]]:
@@ -65,4 +62,4 @@ def _shown(service: Serving, nodes: list[Node]) -> list[NodeDetail]:
         return holds, holders
 
     holds, holders = service.store.read(look)
-    return [NodeDetail.of(node, holds=holds, holders=holders) for node in nodes]
+    return [NodeDetail.of(node, stale=inventory.is_stale(node, now), holds=holds, holders=holders) for node in nodes]
