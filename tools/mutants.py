@@ -56,8 +56,10 @@ MUTANTS = (
         (
             Edit(
                 "service/app/send_script.py",
-                "    service.store.write(intend)\n    _start(driven, node_run, attempt=attempt, resend=False)\n",
-                "    _start(driven, node_run, attempt=attempt, resend=False)\n    service.store.write(intend)\n",
+                "    service.store.write(intend)\n"
+                "    _start(driven, replace(history, node_run=node_run), attempt=attempt, resend=False)\n",
+                "    _start(driven, replace(history, node_run=node_run), attempt=attempt, resend=False)\n"
+                "    service.store.write(intend)\n",
             ),
         ),
         ("tests/app/test_guard.py",),
