@@ -1,88 +1,108 @@
-"""A node of a real Slurm is drained while a job runs, really reboots, and is given back; or is left as it was found."""
+"""A node of a real Slurm is drained while a job runs, really reboots, is proven well, and is given back."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
-from lab.needs import need_fuse
 from lab.nodes import Node
 from lab.process import wait_until
 from lab.slurm import Slurm
-from service.domain.node import Controller, Endpoint, ExecutorKind, Inventory, View
-from service.domain.node import Node as InventoryNode
-from service.domain.run import GateState
 from service.domain.script import ScriptKind
-from tests.cures.cure import Cure, ShiftedClock, ending, endpoint_of, executors_with, outcomes
-from tests.support.world import World
+from tests.cures.cure import Cure, ending, outcomes
+from tests.cures.slurm_place import NAME, as_found, requested
 
+pytest_plugins = ["tests.cures.slurm_fixtures"]
 pytestmark = pytest.mark.needs_root
-RUNBOOK = "drain-and-reboot-slurm"
-NAME = "gpu-01"
+
+CURED = {
+    "evidence": "ok",
+    "in-slurm": "ok",
+    "drain": "changed",
+    "wait": "ok",
+    "kill-jobs": "skipped",
+    "idle": "ok",
+    "reboot": "changed",
+    "note-reboot": "changed",
+    "reboot-despite-preview": "skipped",
+    "note-reboot-despite-preview": "skipped",
+    "reboot-force": "ok",
+    "back": "ok",
+    "healthy": "ok",
+    "back-in-slurm": "ok",
+    "proven": "changed",
+    "resume": "changed",
+}
 
 
-@pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    need_fuse()
-    with Node(NAME) as booted:
-        yield booted
+def play_until(cure: Cure, true: Callable[[], bool]) -> None:
+    def stepped() -> bool:
+        cure.world.step()
+        return true()
 
-
-@pytest.fixture(scope="module")
-def cluster(node: Node) -> Iterator[Slurm]:
-    with Slurm([node]) as started:
-        yield started
-
-
-@pytest.fixture
-def slurm(cluster: Slurm) -> Iterator[Slurm]:
-    """Give the cluster with an idle node, and leave it so."""
-    cluster.clear(NAME)
-    yield cluster
-    cluster.clear(NAME)
-
-
-@pytest.fixture
-def cure(tmp_path: Path, node: Node, slurm: Slurm, executor: ExecutorKind) -> Iterator[Cure]:
-    clock = ShiftedClock()
-    known = InventoryNode(NAME, endpoint_of(node, executor), ("gpu",), "slurm", {"slurm_name": NAME})
-    here = Controller("slurm", Endpoint("slurm", ExecutorKind.LOCAL, "slurm", view=View.PRIVATE), slurm.environment)
-    inventory = Inventory({NAME: known}, {"slurm": here})
-    world = World.build(f"sqlite:///{tmp_path}/db", executors_with(clock), inventory=inventory, clock=clock)
-    built = Cure(world, node, clock)
-    yield built
-    built.close()
-
-
-def as_found(node: Node, slurm: Slurm) -> dict[str, object]:
-    """Return all that this runbook could change."""
-    return {"state": slurm.state(NAME), "reason": slurm.reason(NAME), "jobs": slurm.jobs(NAME), "boot": node.boot_id}
+    wait_until(stepped, "the run gets there", seconds=60)
 
 
 def test_a_node_with_a_running_job_is_drained_rebooted_proven_and_given_back(
-    cure: Cure, node: Node, slurm: Slurm
+    slurm_cure: Cure, slurm_node: Node, slurm: Slurm
 ) -> None:
-    boot, number = node.boot_id, slurm.submit(NAME, "while [ ! -e /run/lab-job-may-end ]; do sleep 0.1; done")
+    boot = slurm_node.boot_id
+    number = slurm.submit(NAME, "while [ ! -e /run/lab-job-may-end ]; do sleep 0.1; done")
 
-    run = cure.request(RUNBOOK)
-    import time
-    t=time.monotonic()
-    cure.to_gate(run, "drain")
-    print("gate drain", time.monotonic()-t)
-    (gate,) = cure.world.open_gates()
-    cure.world.answer(gate)
-    wait_until(lambda: cure.world.step() is not None and "DRAIN" in slurm.state(NAME), "the node is drained")
-    print("drained", time.monotonic()-t)
-    waits = slurm.state(NAME), slurm.jobs(NAME), slurm.reason(NAME)
-    (node.root / "run/lab-job-may-end").touch()
-    cure.to_gate(run, "reboot")
-    print("gate reboot", time.monotonic()-t)
-    for s in ("reboot",): print(cure.said(run, s, kind=ScriptKind.CHECK))
-    ended = cure.end(run)
-    print("end", time.monotonic()-t)
-    for a in cure.world.history(ended).attempts: print(a.step, a.kind, a.state, a.exit_code, a.started_at, a.finished_at)
-    for s in outcomes(ended):
-        for k in ScriptKind: print("==", s, k, cure.said(run, s, kind=k))
+    run = requested(slurm_cure)
+    slurm_cure.to_gate(run, "drain")
+    (gate,) = slurm_cure.world.open_gates()
+    slurm_cure.world.answer(gate)
+    play_until(slurm_cure, lambda: "DRAIN" in slurm.state(NAME))
+    drained = as_found(slurm_node, slurm)
+    (slurm_node.root / "run/lab-job-may-end").touch()
+    slurm_cure.to_gate(run, "reboot")
+    seen = slurm_cure.targets(run, "reboot")
+    node_run = slurm_cure.end(run)
 
-    assert (ending(ended), outcomes(ended)) == (("succeeded", "cured"), {})
+    reason = f"unstick:{run.id} drained for a reboot"
+    assert drained == {"state": ["ALLOCATED", "DRAIN"], "reason": reason, "jobs": {number: "RUNNING"}, "boot": boot}
+    assert (ending(node_run), outcomes(node_run), seen) == (("succeeded", "cured"), CURED, (f"boot {boot}",))
+    assert (slurm_node.boot_id != boot, sorted(slurm.state(NAME)), slurm.reason(NAME)) == (True, ["IDLE"], "")
+    assert f"boot {slurm_node.boot_id}, after {boot}" in slurm_cure.said(run, "back", kind=ScriptKind.VERIFY)
+
+
+def test_a_drain_of_others_keeps_its_reason_and_the_node_is_not_given_back(
+    slurm_cure: Cure, slurm_node: Node, slurm: Slurm
+) -> None:
+    boot, reason = slurm_node.boot_id, 'NHC: check_hw_gpu: 7 of 8 GPUs (ticket #12, "bay 3")'
+    number = slurm.submit(NAME, "sleep 1000")
+    slurm.update(NAME, "State=DRAIN", f"Reason={reason}")
+
+    run = requested(slurm_cure, wait_minutes=0, kill_jobs=True)
+    slurm_cure.to_gate(run, "kill-jobs")
+    (killed,) = slurm_cure.targets(run, "kill-jobs")
+    node_run = slurm_cure.end(run)
+
+    told = {"drain": "ok", "kill-jobs": "changed", "note-reboot": "skipped", "proven": "ok", "resume": "skipped"}
+    assert (ending(node_run), outcomes(node_run)) == (("succeeded", "cured"), CURED | told)
+    assert killed.startswith(f"job {number} user root state RUNNING nodes 1 since ")
+    assert as_found(slurm_node, slurm) == {
+        "state": ["DOWN", "DRAIN"],
+        "reason": reason,
+        "jobs": {},
+        "boot": slurm_node.boot_id,
+    }
+    assert slurm_node.boot_id != boot
+
+
+def test_a_node_that_does_not_return_is_unknown_and_stays_drained(
+    slurm_cure: Cure, slurm_node: Node, slurm: Slurm
+) -> None:
+    run = requested(slurm_cure)
+    slurm_cure.to_gate(run, "reboot")
+    slurm_node.set_no_return()
+    (gate,) = slurm_cure.world.open_gates()
+    slurm_cure.world.answer(gate)
+    play_until(slurm_cure, slurm_node.down)
+    slurm_cure.clock.shift = timedelta(hours=1)
+    node_run = slurm_cure.end(run)
+
+    assert (ending(node_run), outcomes(node_run)["reboot"]) == (("stuck", "unknown"), "unknown")
+    assert slurm.reason(NAME).startswith(f"unstick:{run.id} drained for a reboot [")
+    assert "DRAIN" in slurm.state(NAME)
