@@ -5,9 +5,10 @@ from datetime import timedelta
 from service.app.ports import Clock, Executors
 from service.domain.errors import SourceSilent
 from service.domain.node import Controller
-from service.domain.script import OutputChunk, ReportState, ScriptKind, ScriptOrder, Stream, render
+from service.domain.script import OutputChunk, Report, ReportState, ScriptKind, ScriptOrder, Stream, render
 
 _SAID_CHARACTERS = 300
+_WAY_OUT = "`unstick nodes check` tells how the controller is reached."
 
 
 class _Kept:
@@ -58,13 +59,17 @@ def ask_controller(
         service_id=service_id,
         dry_run=True,
     )
-    report = executors.of(controller.endpoint).start(order, kept)
+    return _whole(executors.of(controller.endpoint).start(order, kept), kept, order=order)
+
+
+def _whole(report: Report, kept: _Kept, *, order: ScriptOrder) -> bytes:
     said = " ".join(kept.of(Stream.STDERR).decode("utf-8", "replace").split())[-_SAID_CHARACTERS:]
-    where = f"on the controller {controller.name}"
+    where = f"on the controller {order.endpoint.name}"
     if report.state is not ReportState.FINISHED:
-        raise SourceSilent(f"Nothing was learned {where}: {report.reason or report.state}", "unstick nodes check")
+        raise SourceSilent(f"Nothing was learned {where}: {report.reason or report.state}", _WAY_OUT)
     if report.ended_by_us:
-        raise SourceSilent(f"The command {where} did not end within {timeout.total_seconds():.0f} s. {said}".strip())
+        seconds = order.timeout.total_seconds()
+        raise SourceSilent(f"The command {where} did not end within {seconds:.0f} s. {said}".strip(), _WAY_OUT)
     if report.exit_code != 0:
         ended = f"signal {report.signal}" if report.signal is not None else f"exit {report.exit_code}"
         raise SourceSilent(f"The command {where} failed ({ended}): {said or 'it said nothing'}")
