@@ -1,13 +1,19 @@
 """kubectl and scontrol on a controller, through the real envelope; the programs are scripts of the test."""
 
 import json
+import os
+import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from lab.kube import objects
+from lab.kube.cluster import Cluster
+from lab.kube.server import KubeServer
 from service.app.ask_controller import ask_controller
 from service.domain.errors import SourceSilent
 from service.domain.node import Controller, Endpoint, ExecutorKind, View
@@ -198,3 +204,23 @@ def test_a_state_of_slurm_is_a_set_of_flags(state: str, flags: set[str]) -> None
 def test_what_is_no_list_of_slurm_nodes_is_no_answer(text: bytes) -> None:
     with pytest.raises(SourceSilent, match="What scontrol says on head is no list of nodes"):
         slurm.read_nodes(text, SlurmQuestion(HEAD))
+
+
+def test_the_real_kubectl_is_asked_and_another_cluster_refused(ask: AskController, tmp_path: Path) -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("needs kubectl (Debian: kubernetes-client)")
+    cluster = Cluster()
+    for name, gpu in (("gpu-01", "H100"), ("head-01", "none")):
+        cluster.add("nodes", objects.node(name, boot_id="b", labels={"gpu": gpu}))
+    endpoint = Endpoint("head", ExecutorKind.LOCAL, "head", view=View.PRIVATE, path=os.environ["PATH"])
+    with KubeServer(tmp_path / "kube", cluster) as server:
+        env = {"KUBECONFIG": str(server.kubeconfig), "KUBE_SYSTEM_UID": cluster.uid}
+        right = KubernetesQuestion(Controller("head", endpoint, env), "gpu=H100", {}, ("gpu",))
+        said = KubernetesLook(right, ask)()
+        wrong = replace(right, controller=Controller("head", endpoint, {**env, "KUBE_SYSTEM_UID": "x"}))
+        with pytest.raises(SourceSilent, match="wrong cluster"):
+            KubernetesLook(wrong, ask)()
+
+    assert {name: (one.pools, one.attributes) for name, one in said.found.items()} == {
+        "gpu-01": (("H100",), {"k8s_name": "gpu-01"})
+    }
