@@ -1,7 +1,8 @@
 """Nodes that really boot: systemd-nspawn with systemd, logind and sshd, each in a network namespace of its own.
 
-`python -m lab.nodes up [NAME]` starts one that outlives the command, `list` shows what stands, `down` takes down what
-was started by hand or left by killed tests (`--left`: only that). What a running test has made is left alone.
+`python -m lab.nodes up [NAME]` starts one that outlives the command, `stuck [NAME]` makes a FUSE connection stuck on
+it, `list` shows what stands, `down NAME` takes that one down. `down` alone takes down all that was started by hand or
+left by killed tests (`--left`: only that). What a running test has made is left alone.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from lab.guardian import guarded_record
 from lab.leftovers import Connection, Record
 from lab.process import Process, wait_until
 from lab.sshd import greets
+from lab.stuck import StuckConnection
 
 LAB = Path(__file__).resolve().parent
 BOOT_SECONDS = 120.0
@@ -286,38 +288,107 @@ def is_first(pid: int) -> bool:
     return facts["Name"].strip() == "systemd" and facts["NSpid"].split()[-1] == "1"
 
 
-def take_down(*, kept_too: bool = True) -> list[str]:
-    """Undo what killed tests left and what was started to be kept; return the names."""
-    names = leftovers.undo_dead(kept_too=kept_too)
+class _Standing(Node):
+    """A node that another process has booted; it is not switched off with this object."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        """Take its name and its folder here."""
+        self.name = name
+        self.folder_here = folder
+
+
+def standing(name: str) -> Node:
+    """Give a node that stands, by its name or that of its record; LookupError when there is not exactly one."""
+    record = _the_one(name, leftovers.all_records())
+    node_name, folder = _nodes_of(record)[0]
+    return _Standing(node_name, folder)
+
+
+def take_down(name: str | None = None, *, kept_too: bool = True) -> list[str]:
+    """Undo one kept node, or all that killed tests left and that was started to be kept; return the names.
+
+    Raises LookupError when no such node stands, or several do, and PermissionError when a running test has made it.
+    """
+    if name is None:
+        names = leftovers.undo_dead(kept_too=kept_too)
+    else:
+        chosen = _the_one(name, leftovers.all_records())
+        if chosen.owner is not None and chosen.owner.alive():
+            raise PermissionError(f"{name} belongs to process {chosen.owner.pid}, which runs and will take it down")
+        names = leftovers.undo_where(lambda record: record.name == chosen.name)
     if os.getuid() == 0:
         network.drop_unused_bridge()
     return names
 
 
 def describe(record: Record) -> str:
-    """Give one line about a record."""
+    """Give one line about a record, with the names of its nodes."""
     owner = "kept" if record.owner is None else f"pid {record.owner.pid}"
     alive = record.owner is None or record.owner.alive()
-    return f"{record.name}  {owner}{'' if alive else ' (gone)'}"
+    names = "".join(f"{name}  " for name, _ in _nodes_of(record))
+    return f"{names}{record.name}  {owner}{'' if alive else ' (gone)'}"
+
+
+def _nodes_of(record: Record) -> list[tuple[str, Path]]:
+    """Give name and folder of each node that a record has made."""
+    folders = [Path(folder) for folder in record.folders if record.network_namespaces]
+    hostnames = [(folder / "disk/etc/hostname", folder) for folder in folders]
+    return [(file.read_text().strip(), folder) for file, folder in hostnames if file.is_file()]
+
+
+def _the_one(name: str, records: Sequence[Record]) -> Record:
+    found = [one for one in records if _nodes_of(one) and name in (one.name, *(node for node, _ in _nodes_of(one)))]
+    if not found:
+        raise LookupError(f"no node {name} stands; `python -m lab.nodes list` shows what does")
+    if len(found) > 1:
+        raise LookupError(f"{len(found)} nodes are called {name}; name one of {', '.join(one.name for one in found)}")
+    return found[0]
 
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run one of the commands of this module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m lab.nodes", description=__doc__)
-    parser.add_argument("command", choices=["up", "list", "down"])
-    parser.add_argument("name", nargs="?", default="gpu-01")
+    parser.add_argument("command", choices=["up", "stuck", "list", "down"])
+    parser.add_argument("name", nargs="?", help="up and stuck take gpu-01 when none is given, down takes all")
     parser.add_argument("--left", action="store_true", help="take down only what killed tests left")
     chosen = parser.parse_args(given)
-    if chosen.command == "list":
-        print("\n".join(describe(record) for record in leftovers.all_records()) or "nothing")
-    elif chosen.command == "down":
-        names = take_down(kept_too=not chosen.left)
-        print("\n".join(f"removed {name}" for name in names) or "nothing was left")
-    else:
-        node = Node(chosen.name, keep=True)
-        facts = {"name": node.name, "address": node.address, "port": node.port, "user": "root"}
-        print(json.dumps(facts | {"key_file": str(node.private_key), "host_key": node.host_key}, indent=2))
+    if chosen.name is not None and (chosen.left or chosen.command == "list"):
+        parser.error("a name goes with up, stuck and down, and not with --left")
+    try:
+        _do(chosen.command, chosen.name, left=chosen.left)
+    except (LookupError, PermissionError) as refused:
+        print(f"python -m lab.nodes: {refused}", file=sys.stderr)
+        return 2
     return 0
+
+
+def _do(command: str, name: str | None, *, left: bool) -> None:
+    match command:
+        case "list":
+            print("\n".join(describe(record) for record in leftovers.all_records()) or "nothing")
+        case "down":
+            names = take_down(name, kept_too=not left)
+            print("\n".join(f"removed {one}" for one in names) or "nothing was left")
+        case "stuck":
+            # It is not closed: it ends with its cure, or with the node.
+            stuck = StuckConnection(standing(name or "gpu-01"))
+            facts = {"connection": stuck.connection, "mountpoint": stuck.mountpoint, "reader_pid": stuck.reader_pid}
+            print(json.dumps(facts | {"reader_state": stuck.reader_state()}, indent=2))
+        case _:
+            _print_facts(Node(name or "gpu-01", keep=True))
+
+
+def _print_facts(node: Node) -> None:
+    """Print what an inventory says of a node, and on standard error how a person logs in."""
+    facts = {"name": node.name, "address": node.address, "port": node.port, "user": "root", "view": "boot"}
+    print(json.dumps(facts | {"key_file": str(node.private_key), "host_key": node.host_key}, indent=2), flush=True)
+    known_hosts = node.folder_here / "known_hosts"
+    known_hosts.write_text(f"{node.address} {node.host_key}\n")
+    print(
+        f"log in: ssh -F /dev/null -i {node.private_key} -o IdentitiesOnly=yes -o UserKnownHostsFile={known_hosts}"
+        f" root@{node.address}",
+        file=sys.stderr,
+    )
 
 
 if __name__ == "__main__":

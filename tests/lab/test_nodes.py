@@ -1,5 +1,6 @@
 """The lab's nodes are real: they boot systemd, log in over their own sshd, and reboot."""
 
+import json
 import os
 import subprocess
 import sys
@@ -142,6 +143,29 @@ def test_down_removes_what_a_killed_test_and_a_killed_guardian_left(own_lab: dic
     assert (orphaned, answer) == ((True, True), f"removed {record.name}\n")
     assert (started.alive(), left, folder in mounts) == (False, [], False)
     assert set(record.network_namespaces) & set(namespaces) == set()
+
+
+def test_down_with_a_name_takes_that_node_and_no_other(own_lab: dict[str, str]) -> None:
+    facts = json.loads(_lab_nodes(own_lab, "up", "gpu-07").stdout)
+    try:
+        stuck = json.loads(_lab_nodes(own_lab, "stuck", "gpu-07").stdout)
+        listed = _lab_nodes(own_lab, "list").stdout
+        mistyped = _lab_nodes(own_lab, "down", "gpu-70")
+        named = _lab_nodes(own_lab, "down", "gpu-07").stdout
+    finally:
+        _lab_nodes(own_lab, "down")
+
+    record = listed.split()[1]
+    assert (facts["name"], facts["view"], stuck["reader_state"]) == ("gpu-07", "boot", "D")
+    assert listed == f"gpu-07  {record}  kept\n"
+    assert (mistyped.returncode, mistyped.stdout) == (2, "")
+    assert "no node gpu-70 stands; `python -m lab.nodes list` shows what does" in mistyped.stderr
+    assert named == f"removed {record}\n"
+
+
+def _lab_nodes(environment: dict[str, str], *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "lab.nodes", *words]
+    return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
 
 
 def _take_down(environment: dict[str, str]) -> str:
