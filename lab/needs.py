@@ -1,6 +1,7 @@
-"""The only two reasons for which a test of the lab may be skipped."""
+"""The only reasons for which a test of the lab may be skipped."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,9 @@ def need_fuse() -> None:
     need_root()
     if not Path("/dev/fuse").exists():
         pytest.skip("needs /dev/fuse, which is missing")
+
+
+def need_kubectl() -> None:
+    """Skip the test where there is no kubectl, and say so."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("needs kubectl (Debian: kubernetes-client)")
