@@ -5,22 +5,25 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import ansible, fleet, overhead, place
+from bench import ansible, calls, fleet, overhead, place
 from bench.measure import machine
+
+PARTS = ("overhead", "fleet", "calls")
 
 
 def main() -> int:
     """Read the arguments, go into a place of our own, measure there; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Speed, as ratios measured in one run.")
-    parser.add_argument("part", nargs="*", help="overhead, fleet (both when none is named)")
+    parser.add_argument("part", nargs="*", help="overhead, fleet, calls (all when none is named)")
     parser.add_argument("--rounds", type=int, default=100, help="rounds of five scripts for `overhead`")
     parser.add_argument("--addresses", type=int, default=200, help="nodes for `fleet`, at most 250")
     parser.add_argument("--turns", type=int, default=1, help="how often Ansible plays in `fleet`")
+    parser.add_argument("--instances", type=int, default=50, help="nodes for `calls`, at most 500")
     parser.add_argument("--alone", action="store_true", help="`fleet` without Ansible")
     given = parser.parse_args()
-    parts = given.part or ["overhead", "fleet"]
-    if not set(parts) <= {"overhead", "fleet"}:
-        parser.error("the parts are overhead and fleet")
+    parts = given.part or list(PARTS)
+    if not set(parts) <= set(PARTS):
+        parser.error(f"the parts are {', '.join(PARTS)}")
     folder = place.folder()
     if folder is None:
         return place.enter(sys.argv[1:])
@@ -32,6 +35,9 @@ def main() -> int:
         print("\n## Five scripts on a fleet, in seconds\n", flush=True)
         programs = None if given.alone else ansible.install(Path(folder, "venv"))
         print(fleet.report(_race(folder, programs, given)), flush=True)
+    if "calls" in parts:
+        print("\n## API calls of AWS for scripts that only read\n", flush=True)
+        print(calls.report(calls.compare(given.instances)), flush=True)
     return 0
 
 
