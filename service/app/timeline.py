@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from service.app.ports import AuditFilter, Reader
+from service.app.ports import Reader
 from service.app.service import Service
 from service.domain.audit import AuditEvent
-from service.domain.errors import InvalidInput
 
 #: So many events of a run are read at once.
 BATCH = 500
-#: So many events of a node make one timeline.
-MOST_OF_A_NODE = 10_000
 COLUMNS = ("at", "seq", "person", "on_behalf_of", "action", "run", "node", "step", "text")
 #: What a spreadsheet takes for the beginning of a formula (OWASP, CSV injection).
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -60,25 +57,6 @@ def run_page(service: Service, run_id: str, *, after: int, limit: int) -> tuple[
     return tuple(entry(event) for event in shown), shown[-1].seq if len(events) > limit else None
 
 
-def node_entries(service: Service, node: str, *, since: datetime | None, until: datetime | None) -> tuple[Entry, ...]:
-    """Return the lines of a node, over all of its runs, in order.
-
-    Raises InvalidInput when there are more than `MOST_OF_A_NODE`.
-    """
-    which = AuditFilter(node=node, since=since, until=until)
-    found: list[AuditEvent] = []
-    cursor: str | None = None
-    while True:
-        page = _node_page(service, which, cursor=cursor)
-        found += page[0]
-        cursor = page[1]
-        if cursor is None:
-            return tuple(entry(event) for event in sorted(found, key=lambda event: event.seq))
-        if len(found) >= MOST_OF_A_NODE:
-            reason = f"Node {node} has more than {MOST_OF_A_NODE} events in this time."
-            raise InvalidInput(reason, "Narrow it with since and until.")
-
-
 def as_csv(entries: Iterable[Entry]) -> Iterator[str]:
     """Yield the timeline as CSV (RFC 4180), formulas disarmed."""
     yield _csv_line(COLUMNS)
@@ -90,10 +68,14 @@ def as_markdown(entries: Iterable[Entry], *, title: str) -> Iterator[str]:
     """Yield the timeline as a Markdown table, every sign of Markdown and HTML in it escaped."""
     yield f"# {escaped(title)}\n\nTimes are UTC.\n\n"
     yield "| at | who | what | node | step |\n|---|---|---|---|---|\n"
+    empty = True
     for one in entries:
+        empty = False
         who = f"{one.person} for {one.on_behalf_of}" if one.on_behalf_of else one.person
         cells = (_clock(one.at), who, one.text, one.node, one.step)
         yield "| " + " | ".join(escaped(cell) for cell in cells) + " |\n"
+    if empty:
+        yield "\nNothing is recorded of it in this time.\n"
 
 
 def escaped(text: str) -> str:
@@ -128,13 +110,6 @@ def _run_entries(service: Service, run_id: str, *, after: int) -> Iterator[Entry
 
 def _events_after(service: Service, run_id: str, *, after: int) -> tuple[AuditEvent, ...]:
     return service.store.read(lambda reader: reader.audit_after(after, run_id=run_id, limit=BATCH))
-
-
-def _node_page(
-    service: Service, which: AuditFilter, *, cursor: str | None
-) -> tuple[tuple[AuditEvent, ...], str | None]:
-    page = service.store.read(lambda reader: reader.audit(which, cursor=cursor, limit=BATCH))
-    return page.items, page.next_cursor
 
 
 def _values(one: Entry) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ import typer
 
 from service import main
 from service.cli.asking import Json, client
-from service.cli.printing import print_json, print_table, say
+from service.cli.printing import print_json, print_table, say, tell
 from service.domain.audit import FIRST_HASH, AuditEvent, first_fault
 from service.domain.errors import InvalidInput
 from service.settings import load_settings
@@ -73,9 +73,15 @@ def timeline(
     query = {"run_id": run, "node": node, "since": since, "until": until, "format": output_format}
     with client() as service:
         if output_format == "json":
-            print_json(list(service.items("/audit/timeline", **query)))
+            entries = list(service.items("/audit/timeline", **query))
+            print_json(entries)
+            empty = not entries
         else:
-            say(service.text("/audit/timeline", **query).rstrip("\n"))
+            text = service.text("/audit/timeline", **query).rstrip("\n")
+            say(text)
+            empty = output_format == "csv" and "\n" not in text
+    if empty:
+        tell(f"Nothing is recorded of {run or node} in this time.")
 
 
 def verify(*, json: Json = False) -> None:

@@ -78,9 +78,56 @@ def test_a_node_s_timeline_has_all_of_its_runs_and_holds(api: Api, run_id: str) 
 
     items = api.get("/audit/timeline", node="gpu-01").json()["items"]
 
-    assert {one["node"] for one in items} == {"gpu-01"}
+    assert {one["node"] for one in items} == {"", "gpu-01"}
+    assert {one["run"] for one in items} == {"", run_id}
     assert items[-1]["text"] == "Node held: the vendor looks at it"
     assert [one["seq"] for one in items] == sorted(one["seq"] for one in items)
+
+
+@pytest.mark.parametrize("written", ["md", "csv"])
+def test_a_node_s_timeline_says_who_asked_and_why(api: Api, written: str) -> None:
+    api.request(nodes=["gpu-01", "gpu-02"], reason="the reader hangs", dry_run=True)
+
+    text = api.get("/audit/timeline", node="gpu-02", format=written).text
+
+    assert "Requested a dry run of abort-stuck-fuse on gpu-01, gpu-02: the reader hangs" in text
+    assert "operator" in text
+
+
+def test_a_node_s_timeline_of_a_later_time_still_says_who_asked(api: Api, run_id: str) -> None:
+    whole = api.get("/audit/timeline", node="gpu-01").json()["items"]
+
+    late = api.get("/audit/timeline", node="gpu-01", since=whole[-1]["at"]).json()["items"]
+
+    assert late == [whole[0], whole[-1]]
+    assert (late[0]["action"], late[0]["person"]) == ("run.requested", "operator")
+
+
+def test_a_node_s_timeline_says_who_cancelled_the_run(api: Api) -> None:
+    run_id = api.request(nodes=["gpu-01", "gpu-02"])
+    api.post(f"/runs/{run_id}/cancel", {"reason": "the wrong rack"})
+
+    items = api.get("/audit/timeline", node="gpu-01").json()["items"]
+
+    assert [(one["action"], one["person"]) for one in items][:2] == [
+        ("run.requested", "operator"),
+        ("run.cancel_requested", "operator"),
+    ]
+
+
+@pytest.mark.parametrize("written", ["json", "md", "csv"])
+def test_the_timeline_of_a_mistyped_node_says_that_nothing_is_recorded(api: Api, written: str) -> None:
+    answer = api.find("/audit/timeline", {"node": "gup-01", "format": written})
+
+    said = "Nothing is recorded of a node gup-01, and the inventory does not know it either."
+    assert problem(answer) == (404, "not_found", said)
+
+
+def test_the_timeline_of_a_node_that_nothing_happened_to_says_so(api: Api) -> None:
+    answer = api.find("/audit/timeline", {"node": "gpu-01", "format": "md"})
+
+    assert answer.status_code == 200
+    assert answer.text.endswith("\nNothing is recorded of it in this time.\n")
 
 
 def test_a_timeline_as_csv_disarms_what_a_spreadsheet_would_run(api: Api, run_id: str) -> None:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response, StreamingResponse
 
 from service.app import timeline
+from service.app.node_timeline import node_entries
 from service.app.ports import AuditFilter
 from service.app.service import Service
 from service.app.timeline import Entry
@@ -68,7 +69,7 @@ def _found(service: Service, query: TimelineQuery) -> tuple[str, Iterable[Entry]
         case str(run_id), None:
             return f"Run {run_id}", timeline.run_entries(service, run_id)
         case None, str(node):
-            return f"Node {node}", timeline.node_entries(service, node, since=query.since, until=query.until)
+            return f"Node {node}", node_entries(service, node, since=query.since, until=query.until)
         case _:
             raise InvalidInput("A timeline is of a run or of a node.", "Give run_id or node, and not both.")
 
