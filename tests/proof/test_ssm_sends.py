@@ -11,7 +11,7 @@ from tests.proof.counts import count
 
 pytestmark = [pytest.mark.proof, pytest.mark.needs_root]
 #: Instances, each with a /run of its own.
-LANES = 8
+LANES = 16
 
 
 def test_after_ambiguous_sends_no_script_has_run_twice_and_none_that_ran_is_called_not_started(

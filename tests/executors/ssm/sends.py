@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import boto3
 import pytest
 
 from lab.private import PrivateMounts
 from lab.process import wait_until
 from lab.ssm import Instance, Outcome, SsmServer
+from lab.ssm.service import answer
 from service.app.driven import Driven, load
 from service.app.send_script import ask, dispatch_script
 from service.domain.action import Dispatch, Settle
@@ -87,13 +87,12 @@ class Sends:
             ask(lane.driven, self._history(lane), action=Settle(attempt_id))
 
     def copy(self, attempt_id: str) -> None:
-        """Send the last command of an attempt once more, as a client that retries does: under a new CommandId."""
+        """Send the last command of an attempt once more, under a new CommandId, as a client that retries may.
+
+        Past the faults and the log, which are for what the service itself sends.
+        """
         sent = [one for one in self.server.calls_of("SendCommand") if one.parameters["Comment"] == attempt_id]
-        client = boto3.client("ssm")
-        try:
-            client.send_command(**sent[-1].parameters)
-        finally:
-            client.close()
+        answer(self.server._state, "SendCommand", dict(sent[-1].parameters))
 
     def in_parallel(self, work: Callable[[Lane], None]) -> None:
         """Do this on every lane at once."""
