@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from service.app.ports import Transaction
+from service.app.ports import Reader, Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
 from service.domain.errors import Conflict, InvalidInput, NotFound
@@ -22,10 +22,13 @@ class Held:
     running_runs: tuple[str, ...]
 
 
-def hold_node(service: Service, node: str, *, person: Person, reason: str, until: datetime | None = None) -> Held:
+def hold_node(
+    service: Service, node: str, *, person: Person, reason: str, until: datetime | None = None, replace: bool = False
+) -> Held:
     """Put a node on hold; queued and waiting node runs end, a running one goes on and is named.
 
-    Raises NotFound, and InvalidInput without a reason or with an end in the past.
+    Raises NotFound, InvalidInput without a reason or with an end in the past, and Conflict when
+    the node is on hold already and that hold is not to be replaced.
     """
     if node not in service.inventory.current().nodes:
         raise NotFound(f"There is no node {node} in the inventory.", "`unstick nodes` lists the nodes.")
@@ -36,14 +39,19 @@ def hold_node(service: Service, node: str, *, person: Person, reason: str, until
         raise InvalidInput("The hold would end in the past.", "Give a later time.")
 
     def record(transaction: Transaction) -> Held:
+        before = _active_hold(transaction, node, now=now)
+        if before is not None and not replace:
+            raise _refusal(before, person=person)
         hold = Hold(node, person.name, reason, now, until)
         transaction.put_hold(hold)
         body = {"reason": reason, "until": until.isoformat() if until else None}
+        if before is not None:
+            body["in_place_of"] = before.words
         transaction.append(Fact("node.held", f"node/{node}", person.name, node=node, body=body))
         on_node = transaction.open_acting(node=node)
         quiet = [one for one in on_node if one.state in (NodeRunState.QUEUED, NodeRunState.WAITING)]
         for node_run in quiet:
-            why = f"node {node} is on hold by {person.name}: {reason}"
+            why = f"node {node} is {hold.words}"
             transaction.request_cancel(node_run.id, by=person.name, reason=why)
         transaction.wake([one.id for one in quiet], at=now)
         going = tuple(one.run_id for one in on_node if one not in quiet)
@@ -54,15 +62,32 @@ def hold_node(service: Service, node: str, *, person: Person, reason: str, until
     return held
 
 
-def release_node(service: Service, node: str, *, person: Person, reason: str = "") -> None:
-    """End the hold of a node; Conflict when there is none."""
+def release_node(service: Service, node: str, *, person: Person, reason: str = "") -> Hold:
+    """End the hold of a node, whoever set it, and return it; Conflict when there is none."""
 
-    def record(transaction: Transaction) -> None:
-        if transaction.hold(node) is None:
+    def record(transaction: Transaction) -> Hold:
+        hold = transaction.hold(node)
+        if hold is None:
             raise Conflict(f"Node {node} is not on hold.", "There is nothing to release.")
         transaction.remove_hold(node)
-        body = {"reason": reason}
+        body = {"reason": reason, "it_was": hold.words}
         transaction.append(Fact("node.released", f"node/{node}", person.name, node=node, body=body))
+        return hold
 
-    service.store.write(record)
+    released = service.store.write(record)
     service.wake_engine()
+    return released
+
+
+def _active_hold(reader: Reader, node: str, *, now: datetime) -> Hold | None:
+    hold = reader.hold(node)
+    return hold if hold is not None and hold.active(now) else None
+
+
+def _refusal(hold: Hold, *, person: Person) -> Conflict:
+    again = f"`unstick hold {hold.node} --replace --reason ...`"
+    if hold.by == person.name:
+        way_out = f"It is your own: {again} changes it."
+    else:
+        way_out = f"Ask {hold.by}; {again} takes it from {hold.by}, and the record says so."
+    return Conflict(f"Node {hold.node} is {hold.words}", way_out)

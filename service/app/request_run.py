@@ -71,7 +71,7 @@ def request_run(service: Service, request: RunRequest) -> Run:
             return earlier
         now = prepared.run.created_at
         for node in prepared.plan.nodes:
-            _refuse_held(transaction, node, now=now)
+            _refuse_held(transaction, node, by=request.requested_by, now=now)
             if request.take_over:
                 _take_over(transaction, node, by=request.requested_by, now=now)
         add(transaction, prepared)
@@ -223,12 +223,11 @@ def _earlier(reader: Reader, prepared: Prepared) -> Run | None:
     return earlier
 
 
-def _refuse_held(reader: Reader, node: str, *, now: datetime) -> None:
+def _refuse_held(reader: Reader, node: str, *, by: str, now: datetime) -> None:
     hold = reader.hold(node)
     if hold is not None and hold.active(now):
-        raise Conflict(
-            f"Node {node} is on hold by {hold.by}: {hold.reason}", f"`unstick release {node}` ends the hold."
-        )
+        ask = "" if hold.by == by else f"Ask {hold.by} first: "
+        raise Conflict(f"Node {node} is {hold.words}", f"{ask}`unstick release {node}` ends the hold.")
 
 
 def _take_over(transaction: Transaction, node: str, *, by: str, now: datetime) -> None:

@@ -27,7 +27,7 @@ def start_node_run(service: Service, node_run: NodeRun) -> bool:
         now = service.clock.now()
         hold = transaction.hold(node_run.node)
         if hold is not None and hold.active(now):
-            why = f"node {hold.node} is on hold by {hold.by}: {hold.reason}"
+            why = f"node {hold.node} is {hold.words}"
             transaction.request_cancel(node_run.id, by=hold.by, reason=why)
             return True
         admitted = _ask(transaction, node_run, pool_size=pool_size)

@@ -112,11 +112,14 @@ def hold(
     until: Annotated[
         str | None, typer.Option(metavar="TIME", help="When it ends by itself: 30m, 12h, 2d or an ISO time.")
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take the place of a hold that is there; the record tells of both.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Keep all hands off a node. Runs that wait there end; one that is acting goes on, and is named."""
     moment = parse_moment(until, now=datetime.now(UTC)) if until is not None else None
-    body = {"reason": reason, "until": moment.isoformat() if moment else None}
+    body = {"reason": reason, "until": moment.isoformat() if moment else None, "replace": replace}
     with client() as service:
         answer = service.post(path("nodes", node, "hold"), body)
     if json:
@@ -136,7 +139,8 @@ def release(node: NodeName, *, reason: Reason = "", json: Json = False) -> None:
     if json:
         print_json(answer)
     else:
-        say(f"{node} is released")
+        hold = answer["hold"]
+        say(f"{node} is released; it was on hold by {hold['by']}: {hold['reason']}")
 
 
 def _find(service: Client, gate_or_run: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:

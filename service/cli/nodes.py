@@ -59,14 +59,22 @@ def list_nodes(context: typer.Context, *, json: Json = False) -> None:
             node["executor"],
             node["address"],
             node["pools"],
-            node["hold"]["by"] if node["hold"] else None,
+            _hold_of(node),
             node["occupied_by"]["run_id"] if node["occupied_by"] else None,
             _source_of(node),
         )
         for node in nodes
     ]
-    print_table(("node", "executor", "address", "pools", "held by", "run", "source"), rows)
+    print_table(("node", "executor", "address", "pools", "held by, why", "run", "source"), rows)
     _print_sources(inventory)
+
+
+def _hold_of(node: Mapping[str, Any]) -> str | None:
+    hold = node["hold"]
+    if not hold:
+        return None
+    until = f" until {hold['until']}" if hold["until"] else ""
+    return f"{hold['by']}{until}: {hold['reason']}"
 
 
 def _source_of(node: Mapping[str, Any]) -> str | None:

@@ -319,6 +319,12 @@ class Hold:
         """Whether it still holds at this moment."""
         return self.until is None or now < self.until
 
+    @property
+    def words(self) -> str:
+        """Return who holds the node, until when and why, such as `on hold by ann: the vendor looks at it`."""
+        until = f" until {self.until.isoformat(sep=' ', timespec='minutes')}" if self.until is not None else ""
+        return f"on hold by {self.by}{until}: {self.reason}"
+
 
 @dataclass(frozen=True)
 class History:

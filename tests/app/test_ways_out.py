@@ -1,5 +1,7 @@
 """Cancel, hold, take-over, retry, escalation: each ends what it says, and leaves a record."""
 
+from datetime import timedelta
+
 import pytest
 
 from service.app.cancel_run import cancel_run
@@ -86,6 +88,53 @@ def test_a_released_node_takes_requests_again(make: Make) -> None:
     release_node(world.service, "gpu-01", person=SECOND)
 
     assert world.play(world.request("cure", "gpu-01"))[0].verdict is Verdict.CURED
+
+
+def test_a_hold_is_not_taken_from_another_person_unsaid(make: Make) -> None:
+    world = make({})
+    hold_node(world.service, "gpu-01", person=SECOND, reason="taking evidence")
+
+    with pytest.raises(Conflict) as refused:
+        hold_node(world.service, "gpu-01", person=OPERATOR, reason="memtest")
+    hold_node(world.service, "gpu-01", person=OPERATOR, reason="memtest", replace=True)
+    released = release_node(world.service, "gpu-01", person=SECOND, reason="all is well")
+
+    assert refused.value.reason == "Node gpu-01 is on hold by second: taking evidence"
+    assert refused.value.way_out == (
+        "Ask second; `unstick hold gpu-01 --replace --reason ...` takes it from second, and the record says so."
+    )
+    assert (released.by, released.reason) == ("operator", "memtest")
+    events = world.service.store.read(lambda reader: reader.audit_after(0, run_id=None, limit=10))
+    assert [(one.fact.action, one.fact.person, dict(one.fact.body)) for one in events[1:]] == [
+        (
+            "node.held",
+            "operator",
+            {"reason": "memtest", "until": None, "in_place_of": "on hold by second: taking evidence"},
+        ),
+        ("node.released", "second", {"reason": "all is well", "it_was": "on hold by operator: memtest"}),
+    ]
+
+
+def test_a_hold_of_the_past_is_in_nobody_s_way(make: Make) -> None:
+    world = make({})
+    until = world.clock.now() + timedelta(minutes=5)
+    hold_node(world.service, "gpu-01", person=SECOND, reason="taking evidence", until=until)
+    world.move_to(until)
+
+    held = hold_node(world.service, "gpu-01", person=OPERATOR, reason="memtest")
+
+    assert (held.hold.by, held.hold.reason) == ("operator", "memtest")
+
+
+def test_a_request_for_a_held_node_says_whom_to_ask(make: Make) -> None:
+    world = make(works("cure"))
+    hold_node(world.service, "gpu-01", person=SECOND, reason="taking evidence")
+
+    with pytest.raises(Conflict) as refused:
+        world.request("cure", "gpu-01")
+
+    assert refused.value.reason == "Node gpu-01 is on hold by second: taking evidence"
+    assert refused.value.way_out == "Ask second first: `unstick release gpu-01` ends the hold."
 
 
 def test_a_hold_needs_a_reason_and_a_node(make: Make) -> None:

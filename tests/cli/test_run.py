@@ -204,10 +204,15 @@ def test_show_output_prints_what_the_scripts_said_with_control_characters_escape
 def test_a_held_node_refuses_a_run_until_it_is_released(ann: Someone, node: str) -> None:
     held = ann("hold", node, "--reason", "the vendor looks at it", "--until", "2h")
     refused = ann("run", "look", "--node", node)
+    again = ann("hold", node, "--reason", "memtest")
+    listed = ann("nodes")
     released = ann("release", node)
     after = ann("run", "look", "--node", node)
 
-    assert [one.returncode for one in (held, refused, released, after)] == [0, 2, 0, 0]
+    assert [one.returncode for one in (held, refused, again, released, after)] == [0, 2, 2, 0, 0]
+    assert "It is your own" in again.stderr
+    assert ": the vendor looks at it" in listed.stdout
+    assert released.stdout == f"{node} is released; it was on hold by ann: the vendor looks at it\n"
     assert "the vendor looks at it" in refused.stderr
     assert f"unstick release {node}" in refused.stderr
 

@@ -63,7 +63,8 @@ def test_a_hold_ends_what_waits_and_refuses_what_comes(api: Api, world: World, c
     assert held.status_code == 200
     assert (held.json()["stopped_runs"], held.json()["running_runs"]) == ([run_id], [])
     assert api.get(f"/runs/{run_id}").json()["state"] == "cancelled"
-    assert problem(refused) == (409, "conflict", "Node gpu-01 is on hold by operator: the vendor looks at it")
+    words = f"Node gpu-01 is on hold by operator until {until:%Y-%m-%d %H:%M}+00:00: the vendor looks at it"
+    assert problem(refused) == (409, "conflict", words)
     assert api.get("/nodes/gpu-01").json()["hold"]["by"] == "operator"
 
 
@@ -81,9 +82,21 @@ def test_a_released_node_takes_runs_again(api: Api) -> None:
 
     released = api.post("/nodes/gpu-01/release", {"reason": "it is back"})
 
-    assert (released.status_code, released.json()) == (200, {"node": "gpu-01"})
+    assert (released.status_code, released.json()["node"]) == (200, "gpu-01")
+    assert (released.json()["hold"]["by"], released.json()["hold"]["reason"]) == ("operator", "the vendor looks at it")
     assert api.post("/runs", CURE).status_code == 202
     assert problem(api.post("/nodes/gpu-01/release"))[:2] == (409, "conflict")
+
+
+def test_a_second_hold_is_refused_unless_it_says_that_it_replaces_the_first(api: Api) -> None:
+    api.post("/nodes/gpu-01/hold", HOLD)
+
+    second = api.post("/nodes/gpu-01/hold", {"reason": "memtest"})
+    kept = api.get("/nodes/gpu-01").json()["hold"]["reason"]
+    replaced = api.post("/nodes/gpu-01/hold", {"reason": "memtest", "replace": True})
+
+    assert problem(second) == (409, "conflict", "Node gpu-01 is on hold by operator: the vendor looks at it")
+    assert (kept, replaced.json()["hold"]["reason"]) == ("the vendor looks at it", "memtest")
 
 
 @pytest.mark.parametrize(

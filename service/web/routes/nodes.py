@@ -12,7 +12,7 @@ from service.web.auth import Holds, Reads
 from service.web.errors import declared, declared_with_body
 from service.web.routes.common import API, NodePath, Serving, operation_id
 from service.web.schemas.common import Listed
-from service.web.schemas.node import HoldAnswer, HoldRequest, NodeDetail, Released, ReleaseRequest
+from service.web.schemas.node import HoldAnswer, HoldDetail, HoldRequest, NodeDetail, Released, ReleaseRequest
 from service.web.schemas.query import NodesQuery
 
 router = APIRouter(
@@ -40,17 +40,21 @@ def show_node(service: Serving, _person: Reads, node: NodePath) -> NodeDetail:
     return _shown(service, [inventory.node(node)], inventory=inventory)[0]
 
 
-@router.post("/{node}/hold", summary="Hold a node", responses=declared_with_body(404))
+@router.post("/{node}/hold", summary="Hold a node", responses=declared_with_body(404, 409))
 def hold_one_node(service: Serving, person: Holds, node: NodePath, body: HoldRequest) -> HoldAnswer:
-    """Say hands off. Queued and waiting runs end there; one that acts goes on, and the answer names it."""
-    return HoldAnswer.of(hold_node(service, node, person=person, reason=body.reason, until=body.until))
+    """Say hands off. Queued and waiting runs end there; one that acts goes on, and the answer names it.
+
+    409 when the node is on hold already: `replace` takes the place of that hold, and the audit tells of both.
+    """
+    held = hold_node(service, node, person=person, reason=body.reason, until=body.until, replace=body.replace)
+    return HoldAnswer.of(held)
 
 
 @router.post("/{node}/release", summary="Release a node", responses=declared_with_body(409))
 def release_one_node(service: Serving, person: Holds, node: NodePath, body: ReleaseRequest | None = None) -> Released:
-    """End the hold of a node."""
-    release_node(service, node, person=person, reason=body.reason if body is not None else "")
-    return Released(node=node)
+    """End the hold of a node, whoever set it; the answer says whose it was."""
+    hold = release_node(service, node, person=person, reason=body.reason if body is not None else "")
+    return Released(node=node, hold=HoldDetail.model_validate(hold))
 
 
 def _shown(service: Serving, nodes: list[Node], *, inventory: Inventory) -> list[NodeDetail]:

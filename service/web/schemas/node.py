@@ -122,6 +122,7 @@ class HoldRequest(Given):
 
     reason: MustReason
     until: Moment | None = Field(default=None, description="Null: until it is released.")
+    replace: bool = Field(default=False, description="Take the place of a hold that is there, whoever set it.")
 
 
 class HoldAnswer(Shown):
@@ -155,3 +156,4 @@ class Released(Shown):
     """A node without a hold."""
 
     node: str
+    hold: HoldDetail = Field(description="The hold that has ended.")
