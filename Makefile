@@ -30,7 +30,7 @@ $(READY): requirements-dev.lock pyproject.toml setup.py
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: setup ## watch the service cure a really stuck FUSE mount (YES=1 asks nothing, KEEP=1 leaves it up, TIER=2 needs no node)
+demo: setup ## watch the service cure a really stuck FUSE mount (YES=1 asks nothing, KEEP=1 leaves it up, TIER=2 needs no node, EXECUTOR=ssm no SSH)
 	@$(BIN)/unstick demo
 
 demo-down: setup ## end what KEEP=1 has left

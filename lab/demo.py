@@ -4,6 +4,7 @@
 |---|---|
 | YES=1 | installs what is missing without asking |
 | TIER=1, 2 or 3 | shows it this way and in no other |
+| EXECUTOR=ssh or ssm | shows it the first way and in no other, the node reached by this executor |
 | KEEP=1 | leaves the service and the node up; `make demo-down` ends them |
 
 Exits 0 when all was as it must be, 1 when a step failed, 2 when it cannot be shown that way here.
@@ -21,14 +22,15 @@ from types import FrameType
 
 from lab import demo_ways, leftovers, network, rootfs
 from lab.demo_stage import Failed, Stage
-from lab.demo_stories import CURE_STEPS, LOOK_STEPS, NODE, cure, look
-from lab.demo_ways import TITLES, Obstacle, Way
+from lab.demo_stories import CURE_STEPS, LOOK_STEPS, NODE, SSM_STEPS, cure, look
+from lab.demo_ways import Obstacle, Way
 from lab.demo_words import BOLD, GREEN, RED, YELLOW, Words
 from lab.nodes import Node
 from lab.private import PrivateMounts
 
 KEPT = "kept.json"
 LOG_LINES = 12
+USAGE = "usage: [YES=1] [KEEP=1] [TIER=1|2|3] [EXECUTOR=ssh|ssm] python -m lab.demo, or python -m lab.demo down"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: What making or showing something ends with where the machine does not play along.
 TROUBLE = (Failed, OSError, RuntimeError, ValueError, subprocess.SubprocessError)
@@ -44,9 +46,13 @@ def main(given: Sequence[str] | None = None) -> int:
     words = Words()
     if arguments == ["down"]:
         return down(words)
-    tier = os.environ.get("TIER") or None
-    if arguments or tier not in (None, "1", "2", "3"):
-        words.line("usage: [YES=1] [KEEP=1] [TIER=1|2|3] python -m lab.demo, or python -m lab.demo down", indent="")
+    executor = os.environ.get("EXECUTOR") or None
+    tier = os.environ.get("TIER") or ("1" if executor else None)
+    if arguments or tier not in (None, "1", "2", "3") or executor not in (None, "ssh", "ssm"):
+        words.line(USAGE, indent="")
+        return 2
+    if executor and tier != "1":
+        words.line("usage: EXECUTOR needs a booted node, which is TIER=1", indent="")
         return 2
     try:
         return _show(words, Way(int(tier)) if tier else None, environment=os.environ)
@@ -71,7 +77,8 @@ def _show(words: Words, forced: Way | None, *, environment: Mapping[str, str]) -
     closed = demo_ways.obstacles()
     open_ways = [way for way in Way if way not in closed]
     ways = [forced] if forced else open_ways
-    _announce(words, closed, taken=ways[0] if ways else None)
+    titles = demo_ways.titles(environment.get("EXECUTOR"))
+    _announce(words, closed, titles=titles, taken=ways[0] if ways else None)
     for way in ways:
         reason = closed.get(way)
         if reason is None:
@@ -80,21 +87,23 @@ def _show(words: Words, forced: Way | None, *, environment: Mapping[str, str]) -
             except Obstacle as obstacle:
                 reason = str(obstacle)
         words.line()
-        words.say(f"It cannot be {TITLES[way]}: {reason}.", style=YELLOW)
+        words.say(f"It cannot be {titles[way]}: {reason}.", style=YELLOW)
         if not forced and way is not ways[-1]:
             words.line("So the next best way is taken.", indent="")
-    words.line("Without TIER the next best way is taken." if forced else "There is no other way.", indent="")
+    words.line(
+        "Without TIER and EXECUTOR the next best way is taken." if forced else "There is no other way.", indent=""
+    )
     return 2
 
 
-def _announce(words: Words, closed: Mapping[Way, str], *, taken: Way | None) -> None:
+def _announce(words: Words, closed: Mapping[Way, str], *, titles: Mapping[Way, str], taken: Way | None) -> None:
     words.line("unstick: a stuck node is found, cured, proven cured, and recorded.", style=BOLD, indent="")
     words.line()
     words.line("Three ways to show it, best first (TIER=1, 2 or 3 chooses one):", indent="")
     for way in Way:
         note = f" ({closed[way]})" if way in closed else ""
         arrow = "->" if way is taken else "  "
-        words.line(f" {arrow} {way}  {TITLES[way]}{note}", style=BOLD if way is taken else "", indent="")
+        words.line(f" {arrow} {way}  {titles[way]}{note}", style=BOLD if way is taken else "", indent="")
 
 
 def _play(words: Words, way: Way, *, environment: Mapping[str, str]) -> int:
@@ -105,7 +114,7 @@ def _play(words: Words, way: Way, *, environment: Mapping[str, str]) -> int:
         place = _make_place(words, stack, way=way, environment=environment)
         made = True
         stage = stack.enter_context(Stage(words))
-        if not _tell(words, stack, stage=stage, place=place):
+        if not _tell(words, stack, stage=stage, place=place, by_ssm=_by_ssm(environment)):
             return 1
         kept = environment.get("KEEP") == "1"
         if kept:
@@ -131,7 +140,7 @@ def _make_place(
         match way:
             case Way.NODE:
                 _prepare(words, environment)
-                words.begin(CURE_STEPS)
+                words.begin(CURE_STEPS + (SSM_STEPS if _by_ssm(environment) else 0))
                 words.step(f"Boot the node {NODE}", "A Debian with systemd and sshd of its own, in systemd-nspawn.")
                 with words.waiting("it boots"):
                     node = stack.enter_context(Node(NODE))
@@ -173,13 +182,17 @@ def _prepare(words: Words, environment: Mapping[str, str]) -> None:
             rootfs.build()
 
 
-def _tell(words: Words, stack: ExitStack, *, stage: Stage, place: Node | PrivateMounts | None) -> bool:
+def _by_ssm(environment: Mapping[str, str]) -> bool:
+    return environment.get("EXECUTOR") == "ssm"
+
+
+def _tell(words: Words, stack: ExitStack, *, stage: Stage, place: Node | PrivateMounts | None, by_ssm: bool) -> bool:
     """Tell the story; when a step fails say which and why, with the last words of the service, and return False."""
     try:
         if place is None:
             look(words, stage)
         else:
-            cure(words, stack, stage=stage, place=place)
+            cure(words, stack, stage=stage, place=place, by_ssm=by_ssm)
     except TROUBLE as trouble:
         words.line()
         words.line(f"{words.where} failed: {trouble}", style=RED, indent="")

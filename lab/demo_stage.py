@@ -48,15 +48,20 @@ class Stage(Closing):
         (self.folder / "config").mkdir()
         (self.folder / "config" / "inventory.yaml").write_text(json.dumps({"nodes": nodes}, indent=2) + "\n")
 
-    def serve(self, prefix: Sequence[str] = ()) -> None:
-        """Start the service on a free port of loopback, behind a prefix such as `nsenter ...`."""
+    def serve(
+        self, prefix: Sequence[str] = (), *, shown: str = "", environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start the service on a free port of loopback, behind a prefix such as `nsenter ...`.
+
+        It sees `environment` too, of which `shown`, words such as `NAME=value`, is what the demo prints.
+        """
         command = [*prefix, "env", f"--chdir={self.folder}", UNSTICK, "serve"]
         self._words.command("$", f"cd {self.folder}")
-        self._words.command("$", "UNSTICK_PORT=0 unstick serve &")
+        self._words.command("$", f"{shown} UNSTICK_PORT=0 unstick serve &".lstrip())
         with (self.folder / "serve.out").open("wb") as out, self.log.open("wb") as log:
             self._service = subprocess.Popen(
                 command,
-                env=self._environment() | {"UNSTICK_PORT": "0"},
+                env=self._environment() | {"UNSTICK_PORT": "0"} | dict(environment or {}),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=log,
@@ -152,6 +157,6 @@ class Stage(Closing):
 
     def _environment(self, person: str = "") -> dict[str, str]:
         """Give what a command sees: nothing of another installation that the surroundings may name."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("UNSTICK_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("UNSTICK_", "AWS_"))}
         kept |= {"UNSTICK_URL": self.url} if self.url else {}
         return kept | ({"UNSTICK_TOKEN": self.tokens[person]} if person else {})

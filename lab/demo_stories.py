@@ -5,6 +5,7 @@ import time
 from contextlib import ExitStack
 from typing import Any
 
+from lab.demo_ssm import INSTANCE, RunCommand
 from lab.demo_stage import PATIENCE, Failed, Stage
 from lab.demo_words import GREEN, YELLOW, Words
 from lab.nodes import Node
@@ -16,24 +17,20 @@ NODE, HERE = "gpu-01", "here"
 FIRST, SECOND = "operator", "second-person"
 #: How long nothing may move before the connection counts as stuck; in earnest a minute.
 HOLD_SECONDS = 5
-CURE_STEPS, LOOK_STEPS = 9, 4
+#: Over SSM the cure has one more.
+CURE_STEPS, SSM_STEPS, LOOK_STEPS = 9, 1, 4
 GOING_ON = frozenset({"queued", "running", "waiting"})
 
 
-def cure(words: Words, stack: ExitStack, *, stage: Stage, place: Node | PrivateMounts) -> None:
+def cure(words: Words, stack: ExitStack, *, stage: Stage, place: Node | PrivateMounts, by_ssm: bool = False) -> None:
     """Make a connection stuck in a place and let two persons cure it with the service.
 
     The first step, making the place, is told by the caller. What is made is closed with the stack. Raises Failed when
     anything is not as it must be.
     """
+    carrier = _give_to_ssm(words, stack, node=place) if by_ssm and isinstance(place, Node) else None
     stuck = _make_stuck(words, stack, place=place)
-    stage.write_inventory({NODE: _reached(place)})
-    words.step(
-        "Start the service", "A process of its own on loopback, and two persons: who asks may not be who agrees."
-    )
-    stage.serve(place.enter_prefix if isinstance(place, PrivateMounts) else ())
-    stage.person(FIRST, "operator")
-    stage.person(SECOND, "approver")
+    _start(words, stage, place=place, carrier=carrier)
     command = f"run abort-stuck-fuse --node {NODE} --param hold_seconds={HOLD_SECONDS}"
     # This machine may have connections of others, which are none of the demo's business.
     command += f" --param fstype={stuck.options.fstype}" if isinstance(place, PrivateMounts) else ""
@@ -57,6 +54,9 @@ def cure(words: Words, stack: ExitStack, *, stage: Stage, place: Node | PrivateM
     words.line(f"verdict: cured, {time.monotonic() - begun:.0f} s after the request, gate included", style=GREEN)
 
     _look_ourselves(words, place, stuck=stuck)
+    if carrier:
+        words.line("What Run Command was asked:")
+        words.line(", ".join(f"{operation} {count}" for operation, count in carrier.asked().items()))
     _read_record(words, stage, run_id)
 
 
@@ -102,8 +102,35 @@ def _make_stuck(words: Words, stack: ExitStack, *, place: Node | PrivateMounts) 
     return stuck
 
 
-def _reached(place: Node | PrivateMounts) -> dict[str, object]:
+def _give_to_ssm(words: Words, stack: ExitStack, *, node: Node) -> RunCommand:
+    """Take SSH away from the node, and let the stand-in run what is sent to it."""
+    words.step("Give the node to SSM", "Run Command, played by a stand-in on this machine: no account, nothing of AWS.")
+    _types_there(words, node, "systemctl stop ssh")
+    words.command("$", f"python -m lab.ssm serve --node {NODE}={INSTANCE} &")
+    carrier = stack.enter_context(RunCommand(node))
+    words.line(f"{NODE} is instance {INSTANCE} in region {carrier.region}, at {carrier.url}; SSH is closed")
+    return carrier
+
+
+def _start(words: Words, stage: Stage, *, place: Node | PrivateMounts, carrier: RunCommand | None) -> None:
+    """Start the service, which knows the node, and make its two persons."""
+    stage.write_inventory({NODE: _reached(place, carrier)})
+    words.step(
+        "Start the service", "A process of its own on loopback, and two persons: who asks may not be who agrees."
+    )
+    shown = f"AWS_ENDPOINT_URL_SSM={carrier.url}" if carrier else ""
+    prefix = place.enter_prefix if isinstance(place, PrivateMounts) else ()
+    stage.serve(prefix, shown=shown, environment=carrier.environment if carrier else None)
+    stage.person(FIRST, "operator")
+    stage.person(SECOND, "approver")
+    if carrier:
+        stage.types(FIRST, "nodes")
+
+
+def _reached(place: Node | PrivateMounts, carrier: RunCommand | None) -> dict[str, object]:
     """Give the words of the inventory for a place."""
+    if carrier:
+        return {"executor": "ssm", "view": "boot", "instance": INSTANCE, "region": carrier.region}
     if isinstance(place, PrivateMounts):
         return {"executor": "local", "view": "private"}
     return {

@@ -36,6 +36,12 @@ TITLES: Mapping[Way, str] = {
 }
 
 
+def titles(executor: str | None) -> dict[Way, str]:
+    """Give the ways in words, when this executor was asked for by name."""
+    by_ssm = {Way.NODE: "a booted node, reached by SSM Run Command"}
+    return {**TITLES, **(by_ssm if executor == "ssm" else {})}
+
+
 class Obstacle(Exception):
     """A way cannot be gone; the text says why."""
 

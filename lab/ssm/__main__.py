@@ -16,7 +16,11 @@ def main(given: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser("serve", help="serve until Ctrl-C, and print the endpoint")
     serve.add_argument(
-        "--node", action="append", default=[], metavar="NAME=INSTANCE", help="a node and its i- or mi- id"
+        "--node",
+        action="append",
+        default=[],
+        metavar="NAME=INSTANCE",
+        help="a node, or its folder, and its i- or mi- id",
     )
     serve.add_argument("--pace", type=float, default=1.0, help="seconds of AWS's time in one second here")
     chosen = parser.parse_args(given)

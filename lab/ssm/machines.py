@@ -17,12 +17,18 @@ def node_instance(node: Node, identity: str, **named: Any) -> Instance:
 
 
 def standing(name: str, identity: str) -> Instance:
-    """Make an instance of a node that another process has booted; LookupError if none stands under this name."""
+    """Make an instance of a node that another process has booted; LookupError if none stands under this name.
+
+    Where several have the same name it is the first of them; the whole path of a node's folder means that one.
+    """
     for record in leftovers.all_records():
         for folder in map(Path, record.folders):
             hostname = folder / "disk/etc/hostname"
-            if record.network_namespaces and hostname.is_file() and hostname.read_text().strip() == name:
-                return _instance(folder, identity, name=name)
+            if not record.network_namespaces or not hostname.is_file():
+                continue
+            hostname_there = hostname.read_text().strip()
+            if name in (hostname_there, str(folder)):
+                return _instance(folder, identity, name=hostname_there)
     raise LookupError(f"no node {name} stands here; python -m lab.nodes up {name} boots it")
 
 

@@ -18,7 +18,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo() -> None:
-    """Make a node really stuck, and cure it before your eyes. YES=1 asks nothing, KEEP=1 leaves it up, TIER=1|2|3."""
+    """Make a node really stuck, and cure it before your eyes.
+
+    YES=1 asks nothing, KEEP=1 leaves it up, TIER=1|2|3 or EXECUTOR=ssh|ssm choose a way.
+    """
     checkout = resources.runbooks_folder().parent
     if not (checkout / "lab" / "demo.py").is_file():
         raise NotFound("This unstick was installed without its lab, which the demo needs.", _SOURCE)

@@ -24,7 +24,7 @@ PATIENCE = 600
 @pytest.fixture
 def surroundings(tmp_path: Path) -> dict[str, str]:
     """Give the environment of a demo whose leftovers lie in a folder of their own, with settings that are not its."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("YES", "KEEP", "TIER")}
+    kept = {name: value for name, value in os.environ.items() if name not in ("YES", "KEEP", "TIER", "EXECUTOR")}
     kept |= {"UNSTICK_DATABASE_URL": f"sqlite:///{tmp_path}/theirs.db", "UNSTICK_TOKEN": "theirs"}
     return kept | {"UNSTICK_LAB_RUN": str(tmp_path / "lab")}
 
@@ -119,6 +119,20 @@ def test_a_booted_node_is_cured_over_ssh(surroundings: dict[str, str]) -> None:
     assert nothing_is_left(surroundings)
 
 
+def test_a_booted_node_without_sshd_is_cured_over_run_command(surroundings: dict[str, str]) -> None:
+    need_fuse()
+
+    done = demo(surroundings, EXECUTOR="ssm", YES="1", AWS_ENDPOINT_URL_SSM="http://127.0.0.1:9", AWS_PROFILE="theirs")
+
+    assert done.returncode == 0, done.stdout
+    assert cured(done.stdout)
+    assert "-> 1  a booted node, reached by SSM Run Command" in done.stdout
+    assert "Run Command, played by a stand-in on this machine" in done.stdout
+    assert "gpu-01 is instance i-0123456789abcdef0 in region eu-central-1" in done.stdout
+    assert re.search(r"\bSendCommand [1-9]", done.stdout), done.stdout
+    assert nothing_is_left(surroundings)
+
+
 def test_without_a_node_a_private_namespace_is_cured(surroundings: dict[str, str]) -> None:
     need_fuse()
 
@@ -142,8 +156,9 @@ def test_without_root_and_fuse_this_machine_is_read_and_no_other_database(
     assert nothing_is_left(surroundings)
 
 
-def test_an_unknown_tier_is_refused(surroundings: dict[str, str]) -> None:
-    done = demo(surroundings, TIER="4")
+@pytest.mark.parametrize("settings", [{"TIER": "4"}, {"EXECUTOR": "local"}, {"TIER": "2", "EXECUTOR": "ssm"}], ids=str)
+def test_what_it_cannot_show_is_refused(surroundings: dict[str, str], settings: dict[str, str]) -> None:
+    done = demo(surroundings, **settings)
 
     assert (done.returncode, done.stdout.split(":")[0]) == (2, "usage")
 
