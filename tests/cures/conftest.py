@@ -7,8 +7,10 @@ import pytest
 
 from lab.needs import need_fuse
 from lab.nodes import Node
+from lab.ssm import SsmServer
+from lab.ssm.machines import node_instance
 from service.domain.node import ExecutorKind
-from tests.cures.cure import EXECUTORS, Cure
+from tests.cures.cure import FASTER, INSTANCE, Cure
 
 
 @pytest.fixture(scope="module")
@@ -19,11 +21,19 @@ def node() -> Iterator[Node]:
         yield booted
 
 
-@pytest.fixture(params=EXECUTORS, ids=str)
-def executor(request: pytest.FixtureRequest) -> ExecutorKind:
-    """Give each way by which a node is reached."""
-    kind: ExecutorKind = request.param
-    return kind
+@pytest.fixture
+def executor(request: pytest.FixtureRequest) -> Iterator[ExecutorKind]:
+    """Give how the node is reached: over SSH, or as a test with `by_each` says; then SSM's stand-in serves it."""
+    kind: ExecutorKind = getattr(request, "param", ExecutorKind.SSH)
+    if kind is not ExecutorKind.SSM:
+        yield kind
+        return
+    with SsmServer(pace=FASTER) as server, pytest.MonkeyPatch.context() as patch:
+        server.add(node_instance(request.getfixturevalue("node"), INSTANCE))
+        for name, value in server.environment().items():
+            patch.setenv(name, value)
+        yield kind
+        assert server.calls_of("SendCommand") != []
 
 
 @pytest.fixture

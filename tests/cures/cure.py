@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, assert_never
 
+import pytest
+
 from lab.nodes import Node as LabNode
 from service.app.guard import GuardedExecutor
 from service.app.ports import Executors, Reader
@@ -16,12 +18,19 @@ from service.domain.script import ScriptKind, Stream
 from service.executors.local import LocalExecutor
 from service.executors.registry import ExecutorsByKind
 from service.executors.ssh.executor import SshExecutor
+from service.executors.ssm.executor import SsmExecutor
+from service.executors.ssm.tempo import Tempo
 from tests.support.world import RUNBOOKS, RealClock, World
 
 #: Only stops a hang.
 PATIENCE_SECONDS = 240
-#: How the node may be reached: each test of this folder is played once by each.
-EXECUTORS = (ExecutorKind.SSH,)
+#: How the node may be reached: a test of this folder is played once over SSH, and those with `by_each` once by each.
+EXECUTORS = (ExecutorKind.SSH, ExecutorKind.SSM)
+by_each = pytest.mark.parametrize("executor", EXECUTORS, ids=str, indirect=True)
+INSTANCE = "i-0123456789abcdef0"
+#: AWS's seconds in one of ours, and the executor's patience to match.
+FASTER = 5.0
+TEMPO = Tempo(pace=1 / FASTER, look=0.4)
 
 
 class ShiftedClock(RealClock):
@@ -47,15 +56,21 @@ def endpoint_of(node: LabNode, executor: ExecutorKind) -> Endpoint:
                 host_keys=(node.host_key,),
                 view=View.BOOT,
             )
-        case ExecutorKind.LOCAL | ExecutorKind.SSM:
+        case ExecutorKind.SSM:
+            return Endpoint(node.name, executor, INSTANCE, view=View.BOOT)
+        case ExecutorKind.LOCAL:
             raise NotImplementedError(executor)
         case _:
             assert_never(executor)
 
 
 def executors_with(clock: RealClock) -> Executors:
-    """Return the real executors."""
-    return ExecutorsByKind(local=GuardedExecutor(LocalExecutor()), ssh=GuardedExecutor(SshExecutor(clock.now)))
+    """Return the real executors; over SSM AWS is whoever the environment names."""
+    return ExecutorsByKind(
+        local=GuardedExecutor(LocalExecutor()),
+        ssh=GuardedExecutor(SshExecutor(clock.now)),
+        ssm=lambda: GuardedExecutor(SsmExecutor(clock.now, tempo=TEMPO)),
+    )
 
 
 @dataclass

@@ -6,7 +6,7 @@ from lab.nodes import Node
 from lab.process import wait_until
 from lab.stuck import BusyMount, FuseMount, StuckConnection
 from service.domain.script import ScriptKind
-from tests.cures.cure import Cure, ending, outcomes
+from tests.cures.cure import Cure, by_each, ending, outcomes
 
 pytestmark = pytest.mark.needs_root
 
@@ -31,6 +31,7 @@ def server_gone(node: Node) -> FuseMount:
     return made
 
 
+@by_each
 def test_a_mount_whose_server_is_gone_is_taken_away_and_what_lives_stays(cure: Cure, node: Node) -> None:
     with BusyMount(node) as busy, FuseMount(node) as idle, server_gone(node) as gone:
         # As a container does it sees what was mounted before, in a namespace of its own.

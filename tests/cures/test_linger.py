@@ -11,7 +11,7 @@ from lab.process import wait_until
 from service.domain.node import ExecutorKind, Login
 from service.domain.run import GateState
 from service.domain.script import ScriptKind
-from tests.cures.cure import Cure, ending, outcomes
+from tests.cures.cure import Cure, by_each, ending, outcomes
 
 pytestmark = pytest.mark.needs_root
 
@@ -58,7 +58,8 @@ class Job:
         self._node.run(["systemctl", "stop", "job"])
         self._node.run(["systemctl", "reset-failed", "job"])
         self._node.run(["ipcrm", "--all"])
-        self._node.run(["rm", "-f", "/dev/shm/sem.nccl"])
+        # Its words too: those of the next job are waited for.
+        self._node.run(["rm", "-f", "/dev/shm/sem.nccl", "/run/job.out"])
 
 
 def objects(node: Node) -> dict[str, list[str]]:
@@ -109,6 +110,7 @@ def job(node: Node) -> Iterator[Job]:
     made.end()
 
 
+@by_each
 def test_without_linger_a_logout_destroys_the_semaphores_and_with_it_they_stay(
     cure: Cure, node: Node, job: Job
 ) -> None:

@@ -10,7 +10,7 @@ from lab.nodes import Node
 from service.domain.node import ExecutorKind
 from service.domain.run import GateState
 from service.domain.script import ScriptKind
-from tests.cures.cure import Cure, ending, outcomes
+from tests.cures.cure import Cure, by_each, ending, outcomes
 from tests.support.fake_gpu import FakeGpus
 from tests.support.world import RUNBOOKS
 
@@ -66,6 +66,7 @@ def daemon(node: Node, gpus: FakeGpus) -> Iterator[Daemon]:
     node.run(["systemctl", "reset-failed", "nvidia-persistenced"])
 
 
+@by_each
 def test_the_unit_really_restarts_and_what_it_forgot_is_set_back(cure: Cure, daemon: Daemon, gpus: FakeGpus) -> None:
     before, settings = daemon.identity(), gpus.settings()
     gpus.latch(B)
