@@ -68,6 +68,7 @@ def load_key(path: Path) -> paramiko.PKey:
     """Read a private key in any form that ssh-keygen or OpenSSL writes, without a passphrase."""
     data = _read(path)
     _refuse_what_is_no_key(data, path)
+    _refuse_what_others_read(path)
     load = load_ssh_private_key if b"BEGIN OPENSSH PRIVATE KEY" in data else load_pem_private_key
     try:
         loaded = load(data, password=None)
@@ -142,18 +143,23 @@ def _refuse_what_is_no_key(data: bytes, path: Path) -> None:
     if first.startswith(b"PuTTY-User-Key-File"):
         raise _refusal(f"The key file {path} is in the form of PuTTY", "Turn it with `puttygen -O private-openssh`.")
     if not first.startswith(b"-----BEGIN "):
-        raise _refusal(f"The key file {path} holds no private key", "It begins with `-----BEGIN`.")
+        raise _refusal(f"The key file {path} holds no private key", "Such a file begins with `-----BEGIN`.")
+
+
+def _refuse_what_others_read(path: Path) -> None:
+    status = path.stat()
+    # The rule of ssh(1): others must not read a key of ours (authfile.c, sshkey_perm_ok).
+    if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & 0o077:
+        raise _refusal(
+            f"The key file {path} can be read by others (mode {stat.S_IMODE(status.st_mode):04o})",
+            f"Mend it with `chmod 600 {path}`.",
+        )
 
 
 def _read(path: Path) -> bytes:
     try:
-        status = path.stat()
-        # The rule of ssh(1): others must not read a key of ours (authfile.c, sshkey_perm_ok).
-        if path.suffix != ".pub" and status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & 0o077:
-            raise _refusal(
-                f"The key file {path} can be read by others (mode {stat.S_IMODE(status.st_mode):04o})",
-                f"Mend it with `chmod 600 {path}`.",
-            )
+        if path.is_dir():
+            raise _refusal(f"The key file {path} is a folder", "Name the file in it that holds the private key.")
         return path.read_bytes()
     except OSError as error:
         raise _unreadable(path, error) from error

@@ -96,7 +96,7 @@ def encrypted_pem(path: Path) -> None:
         (lambda path: path.write_bytes(b"PuTTY-User-Key-File-3: ssh-ed25519\n"), "is in the form of PuTTY"),
         (lambda path: path.write_bytes(b"password: hunter2\n"), "holds no private key"),
         (lambda path: path.unlink(), "cannot be read (No such file or directory)"),
-        (lambda path: (path.unlink(), path.mkdir(0o700)), "cannot be read (Is a directory)"),
+        (lambda path: (path.unlink(), path.mkdir(0o755)), "is a folder"),
     ],
 )  # fmt: skip
 def test_a_bad_key_has_one_plain_cause_with_the_name_of_the_file(
@@ -111,6 +111,21 @@ def test_a_bad_key_has_one_plain_cause_with_the_name_of_the_file(
     assert f"The key file {path} {cause}" in refused
     assert secret[:20] not in refused
     assert "hunter2" not in refused
+
+
+@pytest.mark.parametrize("kind", ["folder", "public key", "something else"])
+def test_nobody_is_told_to_close_a_file_that_is_no_private_key(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "id"
+    match kind:
+        case "folder":
+            path.mkdir(0o755)
+        case "public key":
+            path.write_bytes(make_key(tmp_path / "other").with_suffix(".pub").read_bytes())
+        case _:
+            path.write_text("words\n")
+    path.chmod(0o755)
+
+    assert "chmod" not in refusal(path)
 
 
 def test_an_encrypted_pem_key_is_named_as_such(tmp_path: Path) -> None:
