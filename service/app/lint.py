@@ -7,6 +7,7 @@ from typing import Protocol
 
 from service.app.finding import Finding
 from service.app.load_runbooks import (
+    OTHER_SUFFIX,
     SUFFIX,
     LoadedFile,
     PreludePart,
@@ -53,8 +54,10 @@ def lint_files(paths: Sequence[Path], *, shellcheck: ShellCheck | None) -> list[
 
 
 def runbook_files(folder: Path) -> list[Path]:
-    """Return the runbook files of a folder, by name."""
-    return sorted(path for path in folder.glob(f"*{SUFFIX}") if not path.name.startswith("."))
+    """Return the runbook files of a folder, by name; those too whose name ends wrongly."""
+    return sorted(
+        path for path in folder.iterdir() if path.suffix in (SUFFIX, OTHER_SUFFIX) and not path.name.startswith(".")
+    )
 
 
 def _load_folder(folder: Path, asked: Sequence[Path]) -> Mapping[Path, LoadedFile]:

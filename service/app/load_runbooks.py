@@ -10,7 +10,7 @@ from pathlib import Path
 from service.app.finding import Finding
 from service.app.git_revision import git_revision
 from service.app.ports import RunbookSource
-from service.app.read_runbook import Examined, examine, examine_document, to_findings
+from service.app.read_runbook import UNKNOWN_KEY, Examined, examine, examine_document, to_findings
 from service.app.runbook_rules import escalation_faults
 from service.app.runbook_schema import LIBRARY_FILE
 from service.app.runbook_yaml import MAX_BYTES, Document, decode, read_document
@@ -18,6 +18,8 @@ from service.domain.errors import ConfigInvalid, NotFound, RunbookInvalid
 from service.domain.runbook import Runbook
 
 SUFFIX = ".yaml"
+#: Such a file is meant as a runbook, and is not one.
+OTHER_SUFFIX = ".yml"
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ def _examined(source: RunbookSource, file: str) -> Examined:
 
 def invalid_runbook(errors: Sequence[Finding]) -> RunbookInvalid:
     """Return the error that tells these findings."""
-    first, *others = errors
+    # A key that nobody knows is mostly why another one is missing, so it is told first.
+    first, *others = sorted(errors, key=lambda finding: UNKNOWN_KEY not in finding.reason)
     more = f" ({len(others)} more: run `unstick lint`.)" if others else ""
     return RunbookInvalid(first.what, first.way_out + more)
 
@@ -68,6 +71,8 @@ def invalid_runbook(errors: Sequence[Finding]) -> RunbookInvalid:
 def load_file(path: Path, *, revision: str = "") -> LoadedFile:
     """Read and examine one runbook file, with the files of `lib/` beside it that it names. Raises nothing."""
     file = str(path)
+    if path.suffix == OTHER_SUFFIX:
+        return LoadedFile(file, refused(Finding(file, 1, f"The name does not end in {SUFFIX}.", "Rename the file.")))
     text = read_text(path)
     if isinstance(text, Finding):
         return LoadedFile(file, refused(text))
@@ -154,7 +159,7 @@ class RunbookFolder:
         """Return a runbook and its text; NotFound, or RunbookInvalid with its findings."""
         files = self._current()
         if name not in files:
-            names = ", ".join(sorted(files)) or "none"
+            names = ", ".join(runbook.name for runbook in _good(files)) or "none"
             raise NotFound(f"There is no runbook {name}.", f"There are: {names}.")
         loaded = files[name]
         if loaded.examined.runbook is None or loaded.source is None:
@@ -163,8 +168,7 @@ class RunbookFolder:
 
     def all(self) -> Sequence[Runbook]:
         """Return every good runbook, by name."""
-        found = (loaded.examined.runbook for _, loaded in sorted(self._current().items()))
-        return [runbook for runbook in found if runbook is not None]
+        return _good(self._current())
 
     def invalid(self) -> Sequence[tuple[str, str]]:
         """Return file and reason of every bad one."""
@@ -189,12 +193,15 @@ class RunbookFolder:
         for path in sorted(set(now) - libraries):
             if same and path in self._loaded and now[path] == self._bytes.get(path):
                 loaded[path] = self._loaded[path]
-            elif path.suffix == SUFFIX:
-                loaded[path] = load_file(path, revision=revision)
             else:
-                finding = Finding(str(path), 1, f"The name does not end in {SUFFIX}.", "Rename the file.")
-                loaded[path] = LoadedFile(str(path), refused(finding))
+                loaded[path] = load_file(path, revision=revision)
         return loaded
+
+
+def _good(files: Mapping[str, LoadedFile]) -> list[Runbook]:
+    """Return those that can be run, by name."""
+    found = (loaded.examined.runbook for _, loaded in sorted(files.items()))
+    return [runbook for runbook in found if runbook is not None]
 
 
 def _name(path: Path) -> str:

@@ -250,6 +250,10 @@ def _limits(entry: LimitsEntry | None) -> Limits:
     )
 
 
+#: What is said of a key that no runbook has.
+UNKNOWN_KEY = "is not a key that is known here."
+
+
 def _empty_values(value: object, where: Where) -> Iterator[Where]:
     if value is None:
         yield where
@@ -327,7 +331,7 @@ def _unknown_key(key: str, entry: type[Entry]) -> tuple[str, str]:
     known = [field.alias or name for name, field in entry.model_fields.items()]
     close = difflib.get_close_matches(key, known, n=1)
     way_out = f"Do you mean `{close[0]}`?" if close else f"The keys here are {', '.join(known)}."
-    return "is not a key that is known here.", way_out
+    return UNKNOWN_KEY, way_out
 
 
 def _sentence(document: Document, where: Where, reason: str) -> str:

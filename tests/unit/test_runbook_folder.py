@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from service.app.git_revision import git_revision
+from service.app.lint import lint_files, runbook_files
 from service.app.load_runbooks import RunbookFolder
 from service.domain.errors import ConfigInvalid, NotFound, RunbookInvalid
 from tests.unit.runbook_text import HEAD, STEP
@@ -24,6 +25,34 @@ def names(runbooks: RunbookFolder) -> tuple[list[str], list[str]]:
 def test_a_folder_that_is_none_is_an_error_at_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigInvalid, match="There is no folder of runbooks"):
         RunbookFolder(tmp_path / "absent")
+
+
+def test_a_mistyped_key_is_told_before_the_one_that_is_missing_for_it(tmp_path: Path) -> None:
+    write(tmp_path, "bad", HEAD.replace("cure", "bad") + STEP.replace("timeout:", "timeuot:"))
+
+    with pytest.raises(RunbookInvalid, match=r"`timeuot` is not a key that is known here.*`timeout`.*1 more"):
+        RunbookFolder(tmp_path).get("bad")
+
+
+def test_only_runbooks_that_can_be_run_are_offered_instead_of_an_unknown_one(tmp_path: Path) -> None:
+    write(tmp_path, "good")
+    write(tmp_path, "bad", "a: [")
+
+    with pytest.raises(NotFound) as refused:
+        RunbookFolder(tmp_path).get("nothing")
+
+    assert refused.value.way_out == "There are: good."
+
+
+def test_lint_names_a_file_with_another_ending(tmp_path: Path) -> None:
+    write(tmp_path, "good")
+    (tmp_path / "other.yml").write_text(HEAD + STEP)
+
+    findings = lint_files(runbook_files(tmp_path), shellcheck=None)
+
+    assert [str(one) for one in findings] == [
+        f"{tmp_path}/other.yml:1: The name does not end in .yaml. Rename the file."
+    ]
 
 
 @pytest.mark.parametrize(
