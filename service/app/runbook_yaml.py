@@ -37,6 +37,8 @@ class Bounds:
     size: int = MAX_BYTES
     nodes: int = MAX_NODES
     way_out: str = "Move shell into runbooks/lib/."
+    #: What to do about a file in which nothing stands.
+    if_empty: str = "Write a document, or remove the file."
 
 
 OF_A_RUNBOOK = Bounds()
@@ -108,7 +110,7 @@ def read_document(text: str, file: str, *, bounds: Bounds = OF_A_RUNBOOK) -> Doc
     if unseen is not None:
         return _unseen(unseen, clean, file=file)
     try:
-        return _Composer(clean, file, bounds.nodes).document()
+        return _Composer(clean, file, bounds.nodes, bounds.if_empty).document()
     except _RefusedError as refused:
         return refused.finding
     except yaml.MarkedYAMLError as error:
@@ -133,6 +135,7 @@ class _Composer:
     text: str
     file: str
     most_nodes: int
+    if_empty: str
     lines: dict[Where, int] = field(default_factory=dict)
     texts: dict[Where, Text] = field(default_factory=dict)
     nodes: int = 0
@@ -144,7 +147,7 @@ class _Composer:
         next(events)
         start = next(events)
         if not isinstance(start, DocumentStartEvent):
-            self._refuse(start, "The file is empty.", "Write a document, or remove the file.", line=1)
+            self._refuse(start, "The file is empty.", self.if_empty, line=1)
         if start.version or start.tags:
             self._refuse(start, "The file begins with a YAML directive.", "Remove the line that begins with %.")
         value = self._node(next(events), events, where=())
@@ -153,7 +156,7 @@ class _Composer:
         if not isinstance(more, StreamEndEvent):
             self._refuse(more, "A second document begins here.", "Write one document in each file.")
         if value is None:
-            self._refuse(start, "The file is empty.", "Write a document, or remove the file.", line=1)
+            self._refuse(start, "The file is empty.", self.if_empty, line=1)
         return Document(value, self.lines, self.texts)
 
     def _node(self, event: Event, events: Iterator[Event], *, where: Where) -> object:

@@ -31,7 +31,10 @@ _FIELDS = {
 }
 #: Some ten thousand nodes, each with a host key.
 OF_AN_INVENTORY = Bounds(
-    4 * 1024 * 1024, 200_000, "Write nodes that differ by a number as a set, such as `gpu[01-32]`."
+    4 * 1024 * 1024,
+    200_000,
+    "Write nodes that differ by a number as a set, such as `gpu[01-32]`.",
+    if_empty="Write `nodes:` and below it a block for each machine, as config/inventory.example.yaml shows.",
 )
 
 

@@ -4,6 +4,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from service.app.finding import Finding
 from service.app.runbook_yaml import decode
 from service.domain.errors import ConfigInvalid
@@ -12,6 +14,8 @@ from service.inventory.build import OF_AN_INVENTORY, FileContents, build_file
 from service.inventory.source import SourceConfig
 
 _Stamp = tuple[int, int, int]
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -55,15 +59,30 @@ class FileInventory:
     def _refresh(self) -> _Answer:
         with self._lock:
             kept = self._answer
-            try:
-                stamp = _stamp(self._path)
-                if kept.stamp != stamp:
-                    self._answer = _Answer(stamp, load_file(self._path), problem=None)
-            except ConfigInvalid as problem:
-                self._answer = _Answer(stamp, kept.contents, problem)
-            except OSError as error:
-                self._answer = _Answer(None, kept.contents, _unreadable(self._path, error))
+            self._answer = self._read(kept)
+            _tell(self._path, kept, self._answer)
             return self._answer
+
+    def _read(self, kept: _Answer) -> _Answer:
+        """Return what the file says now, beside what was kept of it."""
+        stamp: _Stamp | None = None
+        try:
+            stamp = _stamp(self._path)
+            return kept if kept.stamp == stamp else _Answer(stamp, load_file(self._path), problem=None)
+        except ConfigInvalid as problem:
+            return _Answer(stamp, kept.contents, problem)
+        except OSError as error:
+            return _Answer(None, kept.contents, _unreadable(self._path, error))
+
+
+def _tell(path: Path, before: _Answer, after: _Answer) -> None:
+    """Log once that a file which was good is not used any more, and once that it is again."""
+    if after.contents is None or before.contents is None or (before.problem is None) == (after.problem is None):
+        return
+    if after.problem is not None:
+        log.warning("inventory.broken", file=str(path), reason=str(after.problem), used="the last good one")
+    else:
+        log.info("inventory.mended", file=str(path))
 
 
 def load_inventory(path: Path) -> Inventory:

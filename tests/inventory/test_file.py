@@ -2,6 +2,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from structlog.testing import capture_logs
 
 from service.domain.errors import ConfigInvalid
 from service.domain.node import Become, Controller, Endpoint, ExecutorKind, Inventory, Login, Node, View
@@ -226,3 +227,36 @@ def test_a_file_that_vanished_leaves_the_last_good_answer(tmp_path: Path) -> Non
 
     assert inventory.current() == good
     assert inventory.problem is not None
+
+
+def test_a_file_that_breaks_and_is_mended_is_one_line_of_the_log_each(tmp_path: Path) -> None:
+    path = tmp_path / "inventory.yaml"
+    path.write_text("nodes: {a: {executor: local}}\n")
+    inventory = FileInventory(path)
+    inventory.current()
+
+    with capture_logs() as lines:
+        for text in ("nodes: {a: {exekutor: local}}\n", "nodes: {a: {executor: local}, b: {executor: ssh}}\n"):
+            path.write_text(text)
+            inventory.current()
+            inventory.current()
+
+    assert [(line["event"], line["log_level"]) for line in lines] == [
+        ("inventory.broken", "warning"),
+        ("inventory.mended", "info"),
+    ]
+    assert (lines[0]["file"], lines[0]["used"]) == (str(path), "the last good one")
+    assert "`exekutor` is no word of an inventory here" in lines[0]["reason"]
+
+
+def test_an_empty_file_is_told_what_an_inventory_looks_like(tmp_path: Path) -> None:
+    path = tmp_path / "inventory.yaml"
+    path.write_text("# soon\n")
+
+    with pytest.raises(ConfigInvalid) as refused:
+        FileInventory(path).current()
+
+    assert str(refused.value) == (
+        f"{path}:1: The file is empty. "
+        "Write `nodes:` and below it a block for each machine, as config/inventory.example.yaml shows."
+    )
