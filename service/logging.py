@@ -41,6 +41,9 @@ def configure(stream: TextIO | None = None, *, level: int = logging.INFO) -> Non
         logging.getLogger(own).handlers, logging.getLogger(own).propagate = [], True
     for chatty in ("uvicorn.access", "uvicorn.error", "httpx", "httpcore", "paramiko", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    # It calls every connection that ends an error, with a traceback: each reboot of a node is one. What went wrong
+    # for a script stands in its report.
+    logging.getLogger("paramiko.transport").setLevel(logging.CRITICAL)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

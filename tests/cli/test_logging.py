@@ -49,3 +49,9 @@ def test_libraries_log_in_the_same_form_whatever_was_set_up_for_them_before(line
     standard.getLogger("uvicorn.error").error("bad %s", "thing\r")
 
     assert json.loads(lines.getvalue())["event"] == "bad thing\r"
+
+
+def test_a_connection_that_ends_is_no_error_of_the_service(lines: io.StringIO) -> None:
+    standard.getLogger("paramiko.transport").error("Traceback (most recent call last): EOFError")
+
+    assert lines.getvalue() == ""
