@@ -1,6 +1,5 @@
 """What `unstick doctor` looks at."""
 
-import os
 import shutil
 import stat
 from collections.abc import Iterator
@@ -11,11 +10,16 @@ from service import main
 from service.app.finding import Severity
 from service.app.lint import lint_files, runbook_files
 from service.domain.errors import ConfigInvalid, UnstickError
-from service.domain.node import Endpoint, Inventory
+from service.domain.node import Endpoint, ExecutorKind, Inventory
+from service.executors.not_sent import NotSent
+from service.executors.ssh.keys import KeyRing
 from service.inventory.file import load_inventory
 from service.settings import Settings, unknown_variables
 from service.store import migrate
 from service.store.session import is_sqlite, parse_url, sqlite_file
+
+#: So many machines are named beside one fault that they share.
+_MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,7 @@ def _inventory(path: Path) -> Iterator[Seen]:
         return
     yield Seen(True, f"{path}: {len(inventory.nodes)} nodes, {len(inventory.controllers)} controllers")
     yield from _others_may_write(path)
-    for key in sorted(_key_files(inventory)):
-        yield from _key_file(Path(key))
+    yield from _keys(inventory)
 
 
 def _sources(settings: Settings) -> Iterator[Seen]:
@@ -82,27 +85,37 @@ def _sources(settings: Settings) -> Iterator[Seen]:
         yield Seen(False, reason, "Name it in inventory.yaml, or mend what the sources say.")
 
 
-def _key_files(inventory: Inventory) -> set[str]:
+def _keys(inventory: Inventory) -> Iterator[Seen]:
+    """Load each key as a login would, and say of each fault for which machines it is."""
+    ring = KeyRing(main.SystemClock().now)
+    good: set[str] = set()
+    faults: dict[tuple[str, str], list[str]] = {}
+    for machine in _reached_by_ssh(inventory):
+        try:
+            ring.key_of(machine)
+        except NotSent as error:
+            faults.setdefault((error.reason, error.way_out), []).append(machine.name)
+        else:
+            good.add(str(machine.key_file))
+    for (reason, way_out), names in faults.items():
+        others = f" (and {len(names) - _MOST_NAMES} more)" if len(names) > _MOST_NAMES else ""
+        yield Seen(False, f"Nobody can log in to {', '.join(names[:_MOST_NAMES])}{others}. {reason}", way_out)
+    for key in sorted(good):
+        yield Seen(True, f"{key}: a private key that loads")
+
+
+def _reached_by_ssh(inventory: Inventory) -> list[Endpoint]:
+    """Return each machine that is logged in to once, the jump hosts too."""
     machines = [node.endpoint for node in inventory.nodes.values()]
     machines += [controller.endpoint for controller in inventory.controllers.values()]
-    found: set[str] = set()
+    found: dict[Endpoint, None] = {}
     for machine in machines:
         hop: Endpoint | None = machine
         while hop is not None:
-            found |= {hop.key_file} if hop.key_file else set()
+            if hop.executor is ExecutorKind.SSH:
+                found[hop] = None
             hop = hop.jump
-    return found
-
-
-def _key_file(path: Path) -> Iterator[Seen]:
-    if not path.is_file() or not os.access(path, os.R_OK):
-        yield Seen(
-            False, f"The key {path} cannot be read.", "Put it there, owned by the user of the service, mode 0600."
-        )
-    elif stat.S_IMODE(path.stat().st_mode) & 0o077:
-        yield Seen(False, f"Others may read the key {path}.", f"chmod 0600 {path}")
-    else:
-        yield Seen(True, f"{path}: a key that only its owner reads")
+    return list(found)
 
 
 def _database(url: str) -> Iterator[Seen]:
