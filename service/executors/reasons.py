@@ -74,8 +74,15 @@ def wrong_view(node: str, view: str, facts: Facts | None) -> str:
         )
     return (
         f"The inventory says view: {view} of {node}, but the script would look from {seen}, so nothing was started. "
-        "Log in to the machine itself as root, or name the right view in the inventory."
+        + _right_view(facts)
     )
+
+
+def _right_view(facts: Facts | None) -> str:
+    """Say under which view that place would be right, or what it lacks."""
+    if facts is not None and facts.mount_namespace_is_init and facts.init_name == "systemd":
+        return "If it is a booted container, write `view: boot`; else log in to the machine itself as root."
+    return "Log in to the machine itself as root, in the namespaces of its PID 1."
 
 
 def sudo(node: str, said: str) -> str:
