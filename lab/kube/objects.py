@@ -8,6 +8,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 Object = dict[str, Any]
+#: What else a node tells of its system; every field of NodeSystemInfo is required.
+_SYSTEM = {
+    "architecture": "amd64",
+    "containerRuntimeVersion": "containerd://1.7.0",
+    "kernelVersion": "6.1.0",
+    "kubeProxyVersion": "v1.31.0",
+    "kubeletVersion": "v1.31.0",
+    "operatingSystem": "linux",
+    "osImage": "Debian GNU/Linux 12 (bookworm)",
+}
 _versions = itertools.count(1000)
 
 
@@ -76,6 +86,7 @@ class PodSpec:
         volumes = [{"name": "scratch", "emptyDir": {}}] if self.empty_dir else []
         running = self.phase == "Running"
         state = {"running": {"startedAt": now()}} if running else {"terminated": {"exitCode": 0}}
+        container = {"name": "main", "image": "registry.example/main", "imageID": "sha256:0", "restartCount": 0}
         return {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -88,7 +99,7 @@ class PodSpec:
             },
             "status": {
                 "phase": self.phase,
-                "containerStatuses": [{"name": "main", "ready": running, "restartCount": 0, "state": state}],
+                "containerStatuses": [container | {"ready": running, "state": state}],
             },
         }
 
@@ -106,7 +117,7 @@ def node(name: str, *, boot_id: str, gpus: int = 8, labels: Mapping[str, str] | 
             "capacity": dict(count),
             "allocatable": dict(count),
             "conditions": [ready | {"lastTransitionTime": "2026-01-01T00:00:00Z", "lastHeartbeatTime": now()}],
-            "nodeInfo": {"bootID": boot_id, "machineID": uuid.uuid4().hex, "kubeletVersion": "v1.31.0"},
+            "nodeInfo": _SYSTEM | {"bootID": boot_id, "machineID": uuid.uuid4().hex, "systemUUID": str(uuid.uuid4())},
         },
     }
 
@@ -123,7 +134,12 @@ def budget(name: str, *, labels: Mapping[str, str], allowed: int, namespace: str
         "kind": "PodDisruptionBudget",
         "metadata": metadata(name, namespace),
         "spec": {"minAvailable": 1, "selector": {"matchLabels": dict(labels)}},
-        "status": {"disruptionsAllowed": allowed, "currentHealthy": 1 + allowed, "desiredHealthy": 1},
+        "status": {
+            "disruptionsAllowed": allowed,
+            "currentHealthy": 1 + allowed,
+            "desiredHealthy": 1,
+            "expectedPods": 1 + allowed,
+        },
     }
 
 
