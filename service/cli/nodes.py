@@ -163,6 +163,14 @@ def add(
     _add(node, jump, wishes=_Wishes(scan, write, yes))
 
 
+def _need_key(endpoint: Endpoint) -> None:
+    if endpoint.executor is ExecutorKind.SSH and endpoint.key_file is None:
+        raise InvalidInput(
+            f"{endpoint.name} is reached by SSH, and no key to log in with is named.",
+            f"Add --key-file FILE, the private key of {endpoint.user} there; neither an agent nor ~/.ssh is used.",
+        )
+
+
 @dataclass(frozen=True)
 class _Wishes:
     scan: bool
@@ -195,6 +203,7 @@ def _add(node: Node, jump: str | None, *, wishes: _Wishes) -> None:
     beside: Mapping[str, Node] = main.read_file(settings).nodes if jump is not None else {}
     if jump is not None:
         node = _through(node, jump, beside=beside)
+    _need_key(node.endpoint)
     if wishes.scan:
         node = replace(node, endpoint=replace(node.endpoint, host_keys=(_scanned(node.endpoint, yes=wishes.yes),)))
     sys.stdout.write(render_node(node, beside=beside))
@@ -225,13 +234,22 @@ def _scanned(endpoint: Endpoint, *, yes: bool) -> str:
         return key.line
     if not sys.stdin.isatty():
         raise InvalidInput("Nobody is there to be asked whether that is right.", "Compare the fingerprint, then --yes.")
-    sys.stderr.write("Is it the same? Type yes: ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() != "yes":
+    if not _says_yes("Is it the same? Type yes: "):
         raise Conflict(
             "The fingerprint was not confirmed; nothing was written.", "Find out who answers at that address."
         )
     return key.line
+
+
+def _says_yes(question: str) -> bool:
+    """Ask, and once more where the answer was not the whole word; only the whole word is a yes."""
+    for asked in (question, "Type the whole word yes if it is, or no: "):
+        sys.stderr.write(asked)
+        sys.stderr.flush()
+        said = sys.stdin.readline().strip().lower()
+        if said in ("yes", "no"):
+            return said == "yes"
+    return False
 
 
 def _endpoints(inventory: Inventory, names: Sequence[str]) -> list[Endpoint]:

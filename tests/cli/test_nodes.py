@@ -53,7 +53,7 @@ def test_add_prints_the_block_and_writes_nothing(place: Installation) -> None:
     file = place.folder / "config" / "inventory.yaml"
     before = file.read_text()
 
-    done = place("nodes", "add", "gpu-01", "--address", "192.0.2.1", "--pool", "h100", "--attribute", "rack=r7")
+    done = place("nodes", "add", "gpu-01", "--address", "192.0.2.1", "--key-file", "id", "--attribute", "rack=r7")
 
     assert done.returncode == 0, done.stderr
     assert "gpu-01:" in done.stdout
@@ -94,6 +94,21 @@ def test_scan_shows_the_fingerprint_and_writes_only_what_was_confirmed(
     assert {"reached", "host key", "login"} <= set(row["passed"])
 
 
+@pytest.mark.parametrize(("typed", "code"), [("y\nyes\n", 0), ("y\ny\n", 2), ("no\n", 2)])
+def test_only_the_whole_word_confirms_a_fingerprint_and_it_is_asked_for_once_more(
+    place: Installation, sshd_farm: Callable[..., SshdFarm], typed: str, code: int
+) -> None:
+    farm = sshd_farm(1)
+    server = farm.servers[0]
+    reach = ("--address", server.address, "--port", str(server.port), "--key-file", str(farm.private_key))
+
+    someone = Someone(place, "http://127.0.0.1:9", "")
+    done, screen = someone.on_terminal("nodes", "add", "gpu-01", *reach, "--scan", answer=typed)
+
+    assert done == code, screen
+    assert ("Type the whole word yes if it is, or no: " in screen) == typed.startswith("y")
+
+
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 CA = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAabAeDOvM2SGPZmqnMcLi3bdLqiXmbUHiZDYqNk1ExP"
 
@@ -131,6 +146,13 @@ def test_add_takes_a_jump_host_a_certificate_and_a_host_authority(place: Install
             "The jump host bastion is no node that is reached by SSH.\n`unstick nodes add` adds one.\n",
         ),
         (("--jump", "n00"), "The jump host n00 is no node that is reached by SSH.\n`unstick nodes add` adds one.\n"),
+        (
+            (),
+            (
+                "gpu-01 is reached by SSH, and no key to log in with is named.\n"
+                "Add --key-file FILE, the private key of root there; neither an agent nor ~/.ssh is used.\n"
+            ),
+        ),
         (("--certificate-file", "c"), "A certificate is of a key, and none is named.\nAdd --key-file.\n"),
         (
             ("--host-ca", "ours"),
@@ -164,7 +186,9 @@ def test_a_node_behind_a_jump_host_is_scanned_through_it(
 
 
 def test_an_address_where_nobody_answers_is_told(place: Installation) -> None:
-    done = place("nodes", "add", "gpu-01", "--address", "127.0.0.1", "--port", "9", "--scan", "--yes")
+    done = place(
+        "nodes", "add", "gpu-01", "--address", "127.0.0.1", "--port", "9", "--key-file", "id", "--scan", "--yes"
+    )
 
     assert done.returncode == 2
     assert "gpu-01" in done.stderr
