@@ -18,10 +18,11 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import FrameType
 
 from lab import demo_ways, leftovers, network, rootfs
-from lab.demo_stage import Failed, Stage
+from lab.demo_stage import UNSTICK, Failed, Stage
 from lab.demo_stories import CURE_STEPS, LOOK_STEPS, NODE, SSM_STEPS, cure, look
 from lab.demo_ways import Obstacle, Way
 from lab.demo_words import BOLD, GREEN, RED, YELLOW, Words
@@ -213,9 +214,10 @@ def _keep(words: Words, stage: Stage) -> None:
     for person, token in stage.tokens.items():
         words.command(f"{person} $", f"export UNSTICK_URL={stage.url} UNSTICK_TOKEN={token}")
     words.line(f"The API, to be tried:  {stage.url}/docs")
-    words.line(f"Folder of the service: {stage.folder}")
+    words.line("The program, and its folder for commands on the database (audit, token, doctor):")
+    words.command("$", f"cd {stage.folder} && export PATH={Path(UNSTICK).parent}:$PATH")
     words.line("End it with:", style=BOLD, indent="")
-    words.command("$", "make demo-down")
+    words.command("$", f"make -C {Path(__file__).resolve().parent.parent} demo-down")
 
 
 def _listen() -> None:

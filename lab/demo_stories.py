@@ -115,9 +115,7 @@ def _give_to_ssm(words: Words, stack: ExitStack, *, node: Node) -> RunCommand:
 def _start(words: Words, stage: Stage, *, place: Node | PrivateMounts, carrier: RunCommand | None) -> None:
     """Start the service, which knows the node, and make its two persons."""
     stage.write_inventory({NODE: _reached(place, carrier)})
-    words.step(
-        "Start the service", "A process of its own on loopback, and two persons: who asks may not be who agrees."
-    )
+    words.step("Start the service", "A process of its own on loopback, and two persons: one asks, the other agrees.")
     shown = f"AWS_ENDPOINT_URL_SSM={carrier.url}" if carrier else ""
     prefix = place.enter_prefix if isinstance(place, PrivateMounts) else ()
     stage.serve(prefix, shown=shown, environment=carrier.environment if carrier else None)
