@@ -55,12 +55,15 @@ def check_may_answer(gate: Gate, run: Run, *, person: Person) -> None:
             if not person.roles & {Role.OPERATOR, Role.APPROVER}:
                 raise Forbidden(f"{person.name} may not answer gates.", "An operator or an approver may.")
         case ApprovalKind.SECOND_PERSON | ApprovalKind.NONE:
-            if Role.APPROVER not in person.roles:
-                raise Forbidden(f"{person.name} may not answer this gate.", "It needs an approver.")
+            # Who requested it hears that first: another role would not help him.
             if person.name in run.requesters:
                 raise Forbidden(
                     f"{person.name} requested this run and may not answer its gate.",
-                    "A second person must; to withdraw the run, cancel it.",
+                    f"It needs an approver who did not request it; to withdraw the run: unstick cancel {run.id}",
+                )
+            if Role.APPROVER not in person.roles:
+                raise Forbidden(
+                    f"{person.name} may not answer this gate.", "It needs an approver who did not request the run."
                 )
 
 
@@ -68,9 +71,14 @@ def _check_open(gate: Gate, *, service: Service) -> None:
     if gate.state is GateState.OPEN and service.clock.now() < gate.expires_at:
         return
     if gate.state in (GateState.OPEN, GateState.EXPIRED):
-        raise Conflict(f"The gate expired at {gate.expires_at:%Y-%m-%d %H:%M:%S} UTC; nothing was run.", "Ask again.")
+        raise Conflict(f"The gate expired at {gate.expires_at:%Y-%m-%d %H:%M:%S} UTC; nothing was run.", _again(gate))
     who = f" by {gate.decided_by}" if gate.decided_by else ""
-    raise Conflict(f"The gate is {gate.state}{who}: {gate.reason or 'it is no longer open'}.", "Look at the run.")
+    why = (gate.reason or "it is no longer open").removesuffix(".")
+    raise Conflict(f"The gate is {gate.state}{who}: {why}.", f"Look at the run: unstick show {gate.run_id}")
+
+
+def _again(gate: Gate) -> str:
+    return f"Ask again: unstick retry {gate.run_id}"
 
 
 def _answer(transaction: Transaction, gate: Gate, *, decision: Decision, person: Person, service: Service) -> Gate:

@@ -152,7 +152,9 @@ def as_of(gate: Gate, now: datetime) -> Gate:
     The engine writes the end down a moment later, or when it is started again.
     """
     if gate.state is GateState.OPEN and now >= gate.expires_at:
-        return replace(gate, state=GateState.EXPIRED, reason="It expired; nothing was run. Ask again.")
+        return replace(
+            gate, state=GateState.EXPIRED, reason=f"It expired; nothing was run. Ask again: unstick retry {gate.run_id}"
+        )
     return gate
 
 

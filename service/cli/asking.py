@@ -1,6 +1,7 @@
 """What the commands that ask a running service have in common."""
 
-from typing import Annotated, Any
+import re
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import typer
@@ -10,6 +11,8 @@ from service.domain.errors import InvalidInput
 from service.settings import load_settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+#: More gates, or runs that have the nodes of one run, are not asked for.
+_MOST: Final = 5
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run.")]
 
 
@@ -40,3 +43,22 @@ def pairs(given: list[str] | None, *, option: str) -> dict[str, str]:
 def open_gates(run: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the gates of a run that wait for an answer."""
     return [gate for gate in run["gates"] if gate["state"] == "open"]
+
+
+def with_ways_on(service: Client, run: dict[str, Any]) -> dict[str, Any]:
+    """Return a run with what its next commands rest on: who may answer its gates, and the runs that have its nodes."""
+    ahead = [service.get(path("runs", run_id)) for run_id in _runs_ahead(run)[:_MOST]]
+    seen = [{**other, "gates": _seen(service, other)} for other in ahead]
+    return {**run, "gates": _seen(service, run), "ahead": seen}
+
+
+def _seen(service: Client, run: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the gates of a run, the first open ones with whether the asking person may answer."""
+    first = {gate["id"]: service.get(path("approvals", gate["id"])) for gate in open_gates(run)[:_MOST]}
+    return [first.get(gate["id"], gate) for gate in run["gates"]]
+
+
+def _runs_ahead(run: dict[str, Any]) -> list[str]:
+    reasons = (node.get("reason") or "" for node in run["nodes"] if node["state"] == "queued")
+    found = (re.match(r"Run (\S+) has the node", reason) for reason in reasons)
+    return list(dict.fromkeys(one[1] for one in found if one))

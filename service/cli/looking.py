@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.asking import Json, RunId, client, open_gates, path
+from service.cli.asking import Json, RunId, client, open_gates, path, with_ways_on
 from service.cli.next_commands import next_commands
 from service.cli.printing import clean, print_json, print_table, say
 from service.client import Client
@@ -74,11 +74,17 @@ def show(
         _targets(run)
         if output:
             _outputs(service, run)
-    commands = next_commands(run)
+        commands = [one for one in next_commands(with_ways_on(service, run)) if not _is_this(one, run_id, output)]
     if commands:
         say()
     for command in commands:
         say(f"  {command}")
+
+
+def _is_this(command: str, run_id: str, output: bool) -> bool:
+    """Whether a command would show what is on the screen already."""
+    typed = command.partition("  # ")[0]
+    return typed == f"unstick show {run_id}" or (output and typed == f"unstick show {run_id} --output")
 
 
 # Each part but the first begins with an empty line when it has something to say, and ends with none.
@@ -126,12 +132,20 @@ def _how_it_stands(attempt: dict[str, Any]) -> str:
 
 def _gates(run: dict[str, Any]) -> None:
     rows = [
-        (gate["id"], gate["node"], gate["step"], gate.get("state"), gate.get("decided_by"), gate["expires_at"])
+        (
+            gate["id"],
+            gate["node"],
+            gate["step"],
+            gate["kind"],
+            gate.get("state"),
+            gate.get("decided_by"),
+            gate["expires_at"],
+        )
         for gate in run.get("gates", ())
     ]
     if rows:
         say()
-        print_table(("gate", "node", "step", "state", "answered by", "expires at"), rows)
+        print_table(("gate", "node", "step", "kind", "state", "answered by", "expires at"), rows)
 
 
 def _targets(run: dict[str, Any]) -> None:

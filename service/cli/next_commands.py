@@ -17,10 +17,12 @@ def next_commands(run: dict[str, Any]) -> list[str]:
 def _commands(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
     run_id = run["id"]
     match run["state"]:
-        case "waiting":
+        case "waiting" | "queued" | "running":
             yield from _gates(run)
+            yield from _ahead(run)
             if not open_gates(run):
-                yield f"unstick show {run_id}", "which run has the node"
+                yield f"unstick show {run_id}", "how far it is"
+                yield f"unstick cancel {run_id}", "or withdraw it"
         case "stuck":
             yield f"unstick show {run_id} --output", "what the scripts said before"
             yield from _stuck(run)
@@ -29,13 +31,9 @@ def _commands(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"unstick retry {run_id} --failed-nodes", "again, from the first look on"
         case "expired":
             yield f"unstick retry {run_id}", "nothing was run at the gate; ask again"
-        case "denied":
-            yield f"unstick show {run_id}", "who denied it, and why"
-        case "cancelled":
-            yield f"unstick show {run_id}", "what had been changed by then"
+        case "denied" | "cancelled":
+            yield f"unstick show {run_id}", "why, and what had been changed by then"
             yield f"unstick retry {run_id}", "again, from the first look on"
-        case "queued" | "running":
-            yield f"unstick show {run_id}", "how far it is"
         case _:
             pass
 
@@ -43,11 +41,39 @@ def _commands(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _gates(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
     gates = open_gates(run)
     for gate in gates[:_MOST]:
-        yield f"unstick approve {gate['id']}", f"look at step {gate['step']} on {gate['node']}, and agree"
-    for gate in gates[:1]:
+        where = f"step {gate['step']} on {gate['node']}"
+        if gate.get("may_not_because"):
+            yield f"# not you: {gate['may_not_because']}", f"{where}; who may types: unstick approve {gate['id']}"
+        else:
+            yield f"unstick approve {gate['id']}", f"look at {where}, and agree; {who_may_answer(gate)}"
+    mine = [gate for gate in gates[:_MOST] if not gate.get("may_not_because")]
+    for gate in mine[:1]:
         yield f"unstick deny {gate['id']} --reason '...'", "or refuse"
+    if gates and not mine:
+        yield f"unstick cancel {run['id']}", "or withdraw the run"
     if len(gates) > _MOST:
         yield f"unstick approve {run['id']}", f"all {len(gates)} gates, one after the other"
+
+
+def who_may_answer(gate: dict[str, Any]) -> str:
+    """Return in words what kind of gate it is."""
+    match gate.get("kind"):
+        case "second_person":
+            return "a second_person gate: an approver who did not request the run answers it"
+        case _:
+            return "a confirm gate: any operator or approver answers it, the requester too"
+
+
+def _ahead(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the ways on past the runs that have the nodes of this one."""
+    for other in run.get("ahead", ())[:_MOST]:
+        nodes = ", ".join(node["node"] for node in other["nodes"][:_MOST])
+        yield f"unstick show {other['id']}", f"it has {nodes} and is {other['state']}"
+        yield from _gates(other)
+        yield f"unstick cancel {other['id']}", f"ends it, and run {run['id']} goes on"
+        if other["state"] == "waiting":
+            takes = f"the same request with --take-over ends run {other['id']} and takes its place"
+            yield f"unstick cancel {run['id']}", f"or withdraw this one; {takes}"
 
 
 def _stuck(run: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,10 +1,10 @@
 """`unstick run`, `retry`, `cancel`: ask a running service for something to be done."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from service.cli.asking import Json, RunId, client, open_gates, pairs, path
+from service.cli.asking import Json, RunId, client, open_gates, pairs, path, with_ways_on
 from service.cli.next_commands import next_commands
 from service.cli.printing import print_json, say, tell
 from service.cli.waiting import Exit, Until, parse_until, wait_for
@@ -19,6 +19,8 @@ WaitOption = Annotated[
         "1 when it did not, 3 at an open gate, 4 when it is stuck.",
     ),
 ]
+#: As a shell counts a program that SIGINT ended.
+_INTERRUPTED: Final = 130
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for whoever reads the record.")]
 
 
@@ -115,11 +117,17 @@ def _follow(service: Client, accepted: dict[str, Any], *, until: Until | None, a
             say(f"  unstick show {run_id}")
         raise typer.Exit(0)
     tell(f"run {run_id} accepted")
-    ended, code = wait_for(service, run_id, until=until)
+    try:
+        ended, code = wait_for(service, run_id, until=until)
+    except KeyboardInterrupt as stop:
+        tell(f"Not waiting any more; run {run_id} goes on:")
+        tell(f"  unstick show {run_id}  # how far it is")
+        tell(f"  unstick cancel {run_id}  # ends it")
+        raise typer.Exit(_INTERRUPTED) from stop
     if as_json:
         print_json(ended)
     else:
-        _tell_end(ended, code)
+        _tell_end(with_ways_on(service, ended), code)
     raise typer.Exit(code)
 
 

@@ -1,20 +1,23 @@
 """`--wait`: follows a run until there is something to tell, over restarts of the service."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import IntEnum, StrEnum
 from typing import Any, Final
 
-from service.cli.asking import open_gates, path
+from service.cli.asking import open_gates, path, with_ways_on
+from service.cli.next_commands import next_commands
 from service.cli.printing import tell
 from service.client import Client
-from service.domain.errors import InvalidInput, Unavailable
+from service.domain.errors import InvalidInput, NotFound, Unavailable
 
 _SHORTEST: Final = 0.1
 _LONGEST: Final = 2.0
 #: A service that says nothing for so long is not waited for any more.
 _SILENCE: Final = timedelta(minutes=10)
+#: A script that is under way for so long is told of.
+_SLOW: Final = timedelta(seconds=4)
 _GOOD_IN_A_DRY_RUN: Final = frozenset({"would_change", "ok", "skipped", None})
 
 
@@ -49,10 +52,11 @@ def wait_for(client: Client, run_id: str, *, until: Until) -> tuple[dict[str, An
 
     Raises Unavailable when the service does not answer for ten minutes.
     """
-    pause, told, silent_since = _SHORTEST, set[str](), None
+    pause, silent_since, teller = _SHORTEST, None, _Teller(client)
     while True:
         try:
             run = client.get(path("runs", run_id))
+            news = teller.tell_news(run, until=until)
             silent_since = None
         except Unavailable:
             if silent_since is None:
@@ -62,15 +66,40 @@ def wait_for(client: Client, run_id: str, *, until: Until) -> tuple[dict[str, An
                 raise
             time.sleep(_LONGEST)
             continue
-        news = [line for line in progress(run) if line not in told]
-        for line in news:
-            tell(line)
-        told.update(news)
         code = exit_code(run, until=until)
         if code is not None:
             return run, code
         pause = _SHORTEST if news else min(pause * 1.5, _LONGEST)
         time.sleep(pause)
+
+
+class _Teller:
+    """Tells each thing once."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._told: set[str] = set()
+        self._since: dict[str, float] = {}
+        self._timeouts: dict[str, float] | None = None
+
+    def tell_news(self, run: dict[str, Any], *, until: Until) -> bool:
+        """Tell what is new of a run, with the ways on where it waits; False when nothing is."""
+        news = [line for line in (*progress(run), *self._slow(run)) if line not in self._told]
+        waits = run["state"] in ("queued", "waiting") and (until is Until.END or not open_gates(run))
+        commands = next_commands(with_ways_on(self._client, run)) if news and waits else []
+        for line in (*news, *(f"  {command}" for command in commands)):
+            tell(line)
+        self._told.update(news)
+        return bool(news)
+
+    def _slow(self, run: dict[str, Any]) -> list[str]:
+        lines, now = list(under_way(run, {})), time.monotonic()
+        self._since = {line: self._since.get(line, now) for line in lines}
+        if all(now - since < _SLOW.total_seconds() for since in self._since.values()):
+            return []
+        if self._timeouts is None:
+            self._timeouts = _timeouts(self._client, run["runbook"])
+        return list(under_way(run, self._timeouts))
 
 
 def exit_code(run: dict[str, Any], *, until: Until) -> Exit | None:
@@ -94,11 +123,34 @@ def progress(run: dict[str, Any]) -> Iterator[str]:
         for step in node["steps"]:
             if step.get("outcome"):
                 yield f"{node['node']}: {step['id']} {step['outcome']}"
-        if node["state"] in ("waiting", "stuck", "failed", "cancelled", "denied", "expired"):
-            reason = node.get("reason") or ""
+        reason = node.get("reason") or ""
+        if node["state"] in ("queued", "running"):
+            if reason:
+                yield f"{node['node']}: {node['state']}: {reason}"
+        elif node["state"] in ("waiting", "stuck", "failed", "cancelled", "denied", "expired"):
             yield f"{node['node']}: {node['state']}{': ' if reason else ''}{reason}"
         elif node["state"] == "succeeded":
             yield f"{node['node']}: {node.get('verdict') or 'done'}"
+
+
+def under_way(run: dict[str, Any], timeouts: Mapping[str, float]) -> Iterator[str]:
+    """Yield one line for each script under way, with how long it may take where its step's seconds are known."""
+    holds = ", ".join(f"{name} is {value}" for name, value in run.get("params", {}).items() if "seconds" in name)
+    for node in run["nodes"]:
+        for step in node["steps"]:
+            most = f"; it may take {timeouts[step['id']]:g} seconds" if step["id"] in timeouts else ""
+            for attempt in step.get("attempts", ()):
+                if attempt["state"] in ("intended", "running"):
+                    what = f"the {attempt['script']} of step {step['id']} is under way"
+                    yield f"{node['node']}: {what}{most}{f' ({holds})' if holds else ''}"
+
+
+def _timeouts(client: Client, runbook: str) -> dict[str, float]:
+    try:
+        return {step["id"]: step["timeout"] for step in client.get(path("runbooks", runbook))["steps"]}
+    except NotFound:
+        # It was taken from the folder after the request.
+        return {}
 
 
 def _would_go_well(run: dict[str, Any]) -> bool:

@@ -84,7 +84,7 @@ def test_at_and_after_the_end_an_approval_is_refused_and_nothing_is_run(
     assert refused.value.status == 409
     assert "expired" in refused.value.reason
     assert "nothing was run" in refused.value.reason
-    assert refused.value.way_out == "Ask again."
+    assert refused.value.way_out == f"Ask again: unstick retry {gate.run_id}"
     assert world.node_runs(run)[0].state is NodeRunState.EXPIRED
     assert not acted(executor)
 

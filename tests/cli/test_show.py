@@ -10,6 +10,7 @@ def test_a_run_at_a_gate_is_shown_with_what_it_would_act_on_and_what_may_be_type
 
     done = ann("show", run_id)
 
+    who = "a confirm gate: any operator or approver answers it, the requester too"
     shown = f"""\
 run {run_id}: confirm is waiting
 requested by ann at {run["created_at"]}
@@ -21,12 +22,12 @@ NODE  STATE    VERDICT  REASON
 NODE  STEP   OUTCOME  SCRIPTS  WELL NOW  REASON
 {node}   touch  -        check 0  -         -
 
-GATE                                  NODE  STEP   STATE  ANSWERED BY  EXPIRES AT
-{gate["id"]}  {node}   touch  open   -            {gate["expires_at"]}
+GATE                                  NODE  STEP   KIND     STATE  ANSWERED BY  EXPIRES AT
+{gate["id"]}  {node}   touch  confirm  open   -            {gate["expires_at"]}
 
 {node} touch would act on: thing-of-{node}
 
-  unstick approve {gate["id"]}  # look at step touch on {node}, and agree
+  unstick approve {gate["id"]}  # look at step touch on {node}, and agree; {who}
   unstick deny {gate["id"]} --reason '...'  # or refuse
 """
     assert done.stdout == shown

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from service.cli.next_commands import next_commands
-from service.cli.waiting import Exit, Until, exit_code, progress
+from service.cli.waiting import Exit, Until, exit_code, progress, under_way
 
-GATE = {"id": "g1", "node": "n1", "step": "touch", "state": "open"}
+GATE = {"id": "g1", "node": "n1", "step": "touch", "state": "open", "kind": "confirm"}
 
 
 def run(state: str, *, outcome: str | None = None, gate: bool = False, dry_run: bool = False) -> dict[str, Any]:
@@ -73,3 +73,53 @@ def test_a_good_end_asks_for_nothing() -> None:
 
 def test_progress_tells_a_step_once_it_has_an_outcome() -> None:
     assert list(progress(run("running", outcome="changed"))) == ["n1: touch changed"]
+
+
+def test_progress_tells_what_a_queued_run_waits_for() -> None:
+    seen = run("queued")
+    seen["nodes"][0]["reason"] = "Run r0 has the node (waiting)."
+
+    assert list(progress(seen)) == ["n1: queued: Run r0 has the node (waiting)."]
+
+
+def test_a_script_under_way_is_told_with_how_long_it_may_take() -> None:
+    seen = run("running") | {"params": {"hold_seconds": 60}}
+    seen["nodes"][0]["steps"][0]["attempts"] = [{"script": "check", "state": "running"}]
+
+    lines = list(under_way(seen, {"touch": 90}))
+
+    assert lines == ["n1: the check of step touch is under way; it may take 90 seconds (hold_seconds is 60)"]
+
+
+def test_a_run_behind_another_names_the_others_gate_and_the_ways_past_it() -> None:
+    other = run("waiting", gate=True) | {"id": "r0"}
+    behind = run("queued") | {"ahead": [other]}
+
+    commands = next_commands(behind)
+
+    assert [command.split("  # ")[0] for command in commands] == [
+        "unstick show r0",
+        "unstick approve g1",
+        "unstick deny g1 --reason '...'",
+        "unstick cancel r0",
+        "unstick cancel r1",
+        "unstick show r1",
+        "unstick cancel r1",
+    ]
+    assert any("--take-over" in command for command in commands)
+
+
+def test_who_may_not_answer_a_gate_is_never_told_to_approve_it() -> None:
+    gate = GATE | {"kind": "second_person", "may_not_because": "ann requested this run."}
+
+    commands = next_commands(run("waiting") | {"gates": [gate]})
+
+    assert commands == [
+        "# not you: ann requested this run.  # step touch on n1; who may types: unstick approve g1",
+        "unstick cancel r1  # or withdraw the run",
+    ]
+
+
+@pytest.mark.parametrize(("kind", "words"), [("confirm", "the requester too"), ("second_person", "did not request")])
+def test_the_approve_line_says_what_kind_of_gate_it_is(kind: str, words: str) -> None:
+    assert words in next_commands(run("waiting") | {"gates": [GATE | {"kind": kind}]})[0]

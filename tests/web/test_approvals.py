@@ -79,7 +79,8 @@ def test_a_reader_is_told_that_he_may_not_answer(api: Api, confirm: dict[str, An
 def test_an_operator_may_not_answer_a_second_person_gate(api: Api, second_person: dict[str, Any]) -> None:
     answer = api.post(f"/approvals/{second_person['id']}/approve", {"digest": second_person["digest"]})
 
-    assert problem(answer) == (403, "forbidden", "operator may not answer this gate.")
+    assert problem(answer) == (403, "forbidden", "operator requested this run and may not answer its gate.")
+    assert "an approver who did not request it" in answer.json()["way_out"]
 
 
 class TestARequesterWithEveryRole:
@@ -170,7 +171,7 @@ def test_an_answer_at_or_after_the_end_is_refused_and_nothing_was_run(
         "conflict",
         f"The gate expired at {gate.expires_at:%Y-%m-%d %H:%M:%S} UTC; nothing was run.",
     )
-    assert answer.json()["way_out"] == "Ask again."
+    assert answer.json()["way_out"] == f"Ask again: unstick retry {confirm['run_id']}"
     assert (shown["state"], shown["may_answer"], listed) == ("expired", False, [])
     assert api.get(f"/runs/{confirm['run_id']}").json()["state"] == "expired"
     assert api.get("/nodes/gpu-01").json()["occupied_by"] is None
