@@ -11,7 +11,7 @@ from tests.proof.counts import count
 
 pytestmark = [pytest.mark.proof, pytest.mark.needs_root]
 #: Instances, each with a /run of its own.
-LANES = 16
+LANES = 8
 
 
 def test_after_ambiguous_sends_no_script_has_run_twice_and_none_that_ran_is_called_not_started(
@@ -20,7 +20,7 @@ def test_after_ambiguous_sends_no_script_has_run_twice_and_none_that_ran_is_call
     wanted = count("sends", 1000)
     attempts = -(-wanted * len(KINDS) // len(AMBIGUOUS))
 
-    with sends_on(LANES, tmp_path, patience=Patience(connect=5.0, answer=1.0)) as sends:
+    with sends_on(LANES, tmp_path, patience=Patience(connect=5.0, answer=3.0)) as sends:
         lost = ambiguous_sends(sends, attempts)
         wrong, states = sends.wrong(), sends.states()
 

@@ -5,6 +5,7 @@ does. Each script writes its attempt and its exit code to the node, so that the 
 """
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ import pytest
 
 from lab.private import PrivateMounts
 from lab.process import wait_until
-from lab.ssm import Instance, Outcome, SsmServer
+from lab.ssm import Call, Instance, Outcome, SsmServer
 from lab.ssm.service import answer
 from service.app.driven import Driven, load
 from service.app.send_script import ask, dispatch_script
@@ -81,9 +82,11 @@ class Sends:
 
     def ask_until(self, lane: Lane, attempt_id: str, *, enough: Callable[[], bool] = lambda: False) -> None:
         """Ask about an attempt until its end is known, or it is enough; `ask` sends again what nobody saw start."""
-        for _ in range(QUESTIONS):
+        for asked in range(QUESTIONS):
             if not self.attempt(lane, attempt_id).state.open or enough():
                 return
+            # The service waits as well; without it a slow machine would be asked into a standstill.
+            time.sleep(min(2.0, 0.1 * asked))
             ask(lane.driven, self._history(lane), action=Settle(attempt_id))
 
     def copy(self, attempt_id: str) -> None:
@@ -91,8 +94,9 @@ class Sends:
 
         Past the faults and the log, which are for what the service itself sends.
         """
-        sent = [one for one in self.server.calls_of("SendCommand") if one.parameters["Comment"] == attempt_id]
-        answer(self.server._state, "SendCommand", dict(sent[-1].parameters))
+        # A call is in the log when it is answered, which on a slow machine is after the client has given up.
+        wait_until(lambda: bool(self._sent(attempt_id)), "the stand-in has answered")
+        answer(self.server._state, "SendCommand", dict(self._sent(attempt_id)[-1].parameters))
 
     def in_parallel(self, work: Callable[[Lane], None]) -> None:
         """Do this on every lane at once."""
@@ -107,6 +111,9 @@ class Sends:
     def states(self) -> Counter[str]:
         """Return how many attempts stand how."""
         return Counter(one.state.value for lane in self.lanes for one in self._history(lane).attempts)
+
+    def _sent(self, attempt_id: str) -> list[Call]:
+        return [one for one in self.server.calls_of("SendCommand") if one.parameters.get("Comment") == attempt_id]
 
     def _history(self, lane: Lane) -> History:
         history = self.world.history(lane.node_run)
@@ -180,7 +187,7 @@ def ambiguous_sends(sends: Sends, attempts: int) -> int:
 
     Every third command is sent a second time by somebody else, and the stand-in delivers each command twice.
     """
-    sends.server.faults.hang_seconds, sends.server.faults.duplicates = 1.5, 1
+    sends.server.faults.hang_seconds, sends.server.faults.duplicates = 6.0, 1
     numbers, lock = iter(range(attempts)), threading.Lock()
 
     def work(lane: Lane) -> None:

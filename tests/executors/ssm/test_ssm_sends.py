@@ -11,7 +11,7 @@ pytestmark = pytest.mark.needs_root
 
 
 def test_after_ambiguous_sends_no_script_has_run_twice_and_none_that_ran_is_called_not_started(tmp_path: Path) -> None:
-    with sends_on(6, tmp_path, patience=Patience(connect=2.0, answer=1.0)) as sends:
+    with sends_on(6, tmp_path, patience=Patience(connect=2.0, answer=2.0)) as sends:
         lost = ambiguous_sends(sends, 2 * len(KINDS))
 
         assert sends.wrong() == []
