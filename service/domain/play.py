@@ -134,10 +134,10 @@ def _after_check(scene: Scene, round: int) -> Action | RoundEnd:
         return first_script(scene, round)
     if check.state.open:
         return ask_about(scene, check)
-    if check.state is AttemptState.FINISHED and check.exit_code == NOTHING_TO_DO:
-        return _judge_idle(scene, round)
-    if check.state is not AttemptState.FINISHED or check.exit_code != 0:
+    if check.state is not AttemptState.FINISHED or check.ended_by_us or check.exit_code not in (0, NOTHING_TO_DO):
         return _could_not_look(scene, check)
+    if check.exit_code == NOTHING_TO_DO:
+        return _judge_idle(scene, round)
     if scene.step.run is None:
         return _assertion(scene, round, targets=check.targets)
     if scene.run.dry_run:
@@ -253,7 +253,7 @@ def _wait_for_node(
 
 def _read_only(scene: Scene, round: int, *, run: Attempt) -> Action | RoundEnd:
     step = scene.step
-    if run.state is AttemptState.FINISHED and run.exit_code in (0, NOTHING_TO_DO):
+    if run.state is AttemptState.FINISHED and not run.ended_by_us and run.exit_code in (0, NOTHING_TO_DO):
         return _assertion(scene, round) if step.verify is not None else Done(StepResult(step.id, StepOutcome.OK))
     return _could_not_look(scene, run)
 

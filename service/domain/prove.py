@@ -44,12 +44,13 @@ def prove(scene: Scene, round: int, *, targets: tuple[str, ...], once: bool) -> 
 def read_proof(verify: Attempt) -> Proof:
     """Return what one verify that ended says of the node."""
     match verify.state:
+        # Before any exit code: a script that was ended may trap the signal and exit with 0.
+        case AttemptState.FINISHED if verify.ended_by_us:
+            return Proof(WellNow.COULD_NOT_LOOK, "it hung and was ended at its deadline.")
         case AttemptState.FINISHED if verify.exit_code == 0:
             return Proof(WellNow.YES)
         case AttemptState.FINISHED if verify.exit_code in NOT_WELL:
             return Proof(WellNow.NO, "Verify says that the node is not well.")
-        case AttemptState.FINISHED if verify.ended_by_us:
-            return Proof(WellNow.COULD_NOT_LOOK, "it hung and was ended at its deadline.")
         case AttemptState.FINISHED:
             how = f"signal {verify.signal}" if verify.signal is not None else f"exit {verify.exit_code}"
             return Proof(WellNow.COULD_NOT_LOOK, f"it ended with {how}.")

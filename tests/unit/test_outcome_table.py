@@ -1,5 +1,6 @@
 """Every row of the outcome table: what happened, what comes next, what becomes of step and node."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -72,6 +73,11 @@ def look(**changes: object) -> Step:
     return Step("look", "Look", timedelta(minutes=1), run="r", read_only=True, **(known | changes))  # type: ignore[arg-type]
 
 
+def ended(code: int, *targets: str) -> Answer:
+    """Return the answer of a script that we ended at its deadline, and whose trap then exited with this code."""
+    return replace(exits(code, *targets), ended_by_us=True)
+
+
 def played(
     check: Answer, run: Answer | None = None, *verify: Answer, evidence: Answer | None = None, **changes: object
 ) -> Player:
@@ -97,6 +103,12 @@ ROWS = {
     "check 1": (played(exits(1)), (NodeRunState.FAILED, None), StepOutcome.FAILED),
     "check 2": (played(exits(2)), (NodeRunState.FAILED, None), StepOutcome.FAILED),
     "check hangs": (played(HUNG), (NodeRunState.FAILED, None), StepOutcome.FAILED),
+    "check hangs, is ended and exits 0": (
+        played(ended(0, "t")),
+        (NodeRunState.FAILED, None),
+        StepOutcome.FAILED,
+    ),
+    "check hangs, is ended and exits 77": (played(ended(77)), (NodeRunState.FAILED, None), StepOutcome.FAILED),
     "check cannot be killed": (played(UNKILLABLE), (NodeRunState.FAILED, None), StepOutcome.FAILED),
     "node unreachable at check": (played(UNREACHABLE), (NodeRunState.FAILED, None), StepOutcome.UNREACHABLE),
     "host key changed at check": (
@@ -166,6 +178,16 @@ ROWS = {
     ),
     "verify hangs": (
         played(exits(0, "t"), exits(0), HUNG),
+        (NodeRunState.STUCK, Verdict.UNKNOWN),
+        StepOutcome.UNKNOWN,
+    ),
+    "verify hangs, is ended and exits 0": (
+        played(exits(0, "t"), exits(0), ended(0)),
+        (NodeRunState.STUCK, Verdict.UNKNOWN),
+        StepOutcome.UNKNOWN,
+    ),
+    "verify hangs, is ended and exits 77": (
+        played(exits(0, "t"), exits(0), ended(77)),
         (NodeRunState.STUCK, Verdict.UNKNOWN),
         StepOutcome.UNKNOWN,
     ),
