@@ -56,7 +56,7 @@ MUTANTS = (
         (
             Edit(
                 "service/app/send_script.py",
-                "    service.store.write(intend)\n"
+                "    if not service.store.write(intend):\n        return\n"
                 "    _start(driven, replace(history, node_run=node_run), attempt=attempt, resend=False)\n",
                 "    _start(driven, replace(history, node_run=node_run), attempt=attempt, resend=False)\n"
                 "    service.store.write(intend)\n",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from service.app.driven import SELF, Driven, load
+from service.app.driven import SELF, Driven, decisions, load
 from service.app.end_node_run import end_node_run
 from service.app.gates import close_gate, open_gate
 from service.app.ports import Transaction
@@ -80,7 +80,7 @@ def _wait(driven: Driven, history: History, *, wait: WaitUntil | WaitForDecision
     node_run = replace(before, state=wait.state, verdict=verdict, reason=wait.reason, wake_at=at)
 
     def record(transaction: Transaction) -> bool:
-        if _decisions(transaction.history(node_run.id)) != _decisions(history):
+        if decisions(transaction.history(node_run.id)) != decisions(history):
             return True
         transaction.release(node_run)
         if wait.state is NodeRunState.STUCK and before.state is not NodeRunState.STUCK:
@@ -91,8 +91,3 @@ def _wait(driven: Driven, history: History, *, wait: WaitUntil | WaitForDecision
         return False
 
     return driven.service.store.write(record)
-
-
-def _decisions(history: History) -> tuple[object, ...]:
-    """Return what persons may have changed since the record was read."""
-    return (history.gates, history.resolutions, history.node_run.cancel_requested_by)

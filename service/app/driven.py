@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from service.app.load_runbooks import parse_runbook
-from service.app.ports import Reader
+from service.app.ports import Reader, Transaction
 from service.app.service import Service
 from service.domain.plan import PlannedScript
-from service.domain.run import NodeRun, Run
+from service.domain.run import History, NodeRun, Run
 from service.domain.runbook import Runbook
 from service.domain.script import ScriptKind
 
@@ -38,3 +38,23 @@ def load(service: Service, node_run: NodeRun) -> Driven:
         return Driven(service, run, runbook, reader.scripts(run.id, node_run.node))
 
     return service.store.read(look)
+
+
+def decisions(history: History) -> tuple[object, ...]:
+    """Return what persons may have changed since the record was read."""
+    return (history.gates, history.resolutions, history.node_run.cancel_requested_by)
+
+
+def still_decided(driven: Driven, transaction: Transaction, history: History, *, acting: bool) -> bool:
+    """Tell whether what was judged still holds: no person was faster, and nobody holds the node.
+
+    What would act on a node that was put on hold meanwhile is cancelled instead, by who holds it.
+    """
+    node_run = history.node_run
+    if decisions(transaction.history(node_run.id)) != decisions(history):
+        return False
+    hold = transaction.hold(node_run.node) if acting and node_run.cancel_requested_by is None else None
+    if hold is None or not hold.active(driven.service.clock.now()):
+        return True
+    transaction.request_cancel(node_run.id, by=hold.by, reason=f"node {node_run.node} is {hold.words}")
+    return False

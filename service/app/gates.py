@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from service.app.driven import SELF, Driven
+from service.app.driven import SELF, Driven, still_decided
 from service.app.ports import Transaction
 from service.domain.action import CloseGate, OpenGate
 from service.domain.audit import Fact
@@ -13,7 +13,7 @@ from service.domain.run import Gate, GateState, History
 
 
 def open_gate(driven: Driven, history: History, *, opening: OpenGate) -> None:
-    """Write down a gate: open, or waived by the rule that fired."""
+    """Write down a gate: open, or waived by the rule that fired; none when a person was faster."""
     gate = _new_gate(driven, history, opening=opening)
     body = {
         "gate": gate.id,
@@ -25,6 +25,8 @@ def open_gate(driven: Driven, history: History, *, opening: OpenGate) -> None:
     }
 
     def record(transaction: Transaction) -> None:
+        if not still_decided(driven, transaction, history, acting=True):
+            return
         transaction.add_gate(gate)
         transaction.save_node_run(history.node_run)
         transaction.append(_gate_fact(f"gate.{_word(gate.state)}", gate, body=body))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from service.app.driven import Driven
+from service.app.driven import Driven, still_decided
 from service.app.ports import Reader, Transaction
 from service.app.record_attempt import OutputSink, intent_fact, result_fact, with_report
 from service.app.service import Service
@@ -34,7 +34,7 @@ _LOOKED_FOR = frozenset(
 
 
 def dispatch_script(driven: Driven, history: History, *, dispatch: Dispatch) -> None:
-    """Record the intent, send the script, record the result."""
+    """Record the intent, send the script, record the result; nothing when a person was faster."""
     service = driven.service
     planned = driven.planned(dispatch.step, dispatch.kind)
     now = service.clock.now()
@@ -55,12 +55,16 @@ def dispatch_script(driven: Driven, history: History, *, dispatch: Dispatch) -> 
     )
     node_run = replace(history.node_run, state=NodeRunState.RUNNING, reason="", wake_at=None)
 
-    def intend(transaction: Transaction) -> None:
+    def intend(transaction: Transaction) -> bool:
+        if not still_decided(driven, transaction, history, acting=attempt.acting):
+            return False
         transaction.save_node_run(node_run)
         transaction.add_attempt(attempt)
         transaction.append(intent_fact(attempt, node_run=node_run))
+        return True
 
-    service.store.write(intend)
+    if not service.store.write(intend):
+        return
     _start(driven, replace(history, node_run=node_run), attempt=attempt, resend=False)
 
 
