@@ -36,14 +36,7 @@ def configure(stream: TextIO | None = None, *, level: int = logging.INFO) -> Non
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    for own in ("uvicorn", "uvicorn.access", "uvicorn.error"):
-        # What another has set up for them in this process would go around us, line ends and all.
-        logging.getLogger(own).handlers, logging.getLogger(own).propagate = [], True
-    for chatty in ("uvicorn.access", "uvicorn.error", "httpx", "httpcore", "paramiko", "alembic"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
-    # It calls every connection that ends an error, with a traceback: each reboot of a node is one. What went wrong
-    # for a script stands in its report.
-    logging.getLogger("paramiko.transport").setLevel(logging.CRITICAL)
+    _quiet_libraries()
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -55,6 +48,18 @@ def configure(stream: TextIO | None = None, *, level: int = logging.INFO) -> Non
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def _quiet_libraries() -> None:
+    """Let libraries speak through us, and only of what went wrong."""
+    for own in ("uvicorn", "uvicorn.access", "uvicorn.error"):
+        # What another has set up for them in this process would go around us, line ends and all.
+        logging.getLogger(own).handlers, logging.getLogger(own).propagate = [], True
+    for chatty in ("uvicorn.access", "uvicorn.error", "httpx", "httpcore", "paramiko", "alembic"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    # It calls every connection that ends an error, with a traceback: each reboot of a node is one. What went wrong
+    # for a script stands in its report.
+    logging.getLogger("paramiko.transport").setLevel(logging.CRITICAL)
 
 
 def _as_line(_logger: Any, _method: str, event: EventDict) -> str:

@@ -25,17 +25,20 @@ def lint(
         list[Path] | None,
         typer.Argument(metavar="[FILE]...", show_default=False, help="Runbooks; all when none is given."),
     ] = None,
+    shell: Annotated[
+        bool, typer.Option("--shell/--no-shell", help="Let shellcheck look at the scripts: some seconds each.")
+    ] = True,
 ) -> None:
     """Say what is wrong in runbook files, with line and way to mend it. Exits 1 when something is."""
     paths = files or runbook_files(load_settings().runbooks_folder)
     for path in paths:
         if path.is_dir():
             raise InvalidInput(f"{path} is a folder.", f"Name files: unstick lint {path}/*.yaml")
-    shellcheck = find_shellcheck()
+    shellcheck = find_shellcheck() if shell else None
     findings = lint_files(paths, shellcheck=shellcheck)
     for finding in findings:
         say(str(finding))
-    if shellcheck is None:
+    if shell and shellcheck is None:
         tell("shellcheck is not installed: the scripts themselves were not looked at.")
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     tell(f"{len(paths)} files, {errors} errors, {len(findings) - errors} warnings")

@@ -1,6 +1,7 @@
 """lint, schema and plan work on files, with no service and no database."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,17 @@ def test_lint_exits_1_with_file_line_and_the_way_to_mend_it(place: Installation)
     assert done.returncode == 1
     assert done.stdout.startswith("runbooks/look.yaml:9: ")
     assert "`read_only`" in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
+def test_lint_leaves_the_shell_alone_where_it_is_told_to(place: Installation) -> None:
+    bad = place.folder / "runbooks" / "look.yaml"
+    bad.write_text(bad.read_text().replace("run: ", "run: cat $HOME; ", 1))
+
+    strict, quick = place("lint", "runbooks/look.yaml"), place("lint", "--no-shell", "runbooks/look.yaml")
+
+    assert "SC2086" in strict.stdout
+    assert (quick.returncode, "SC2086" in quick.stdout) == (0, False)
 
 
 def test_lint_without_files_looks_at_every_runbook(place: Installation) -> None:
