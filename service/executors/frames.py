@@ -26,6 +26,10 @@ TARGETS_LIMIT = 64 * 1024
 LONGEST_PIECE = 64 * 1024 + 1
 #: The only ending of a conversation of which the words that came with it prove anything.
 SHELL_ENDED = "its shell ended"
+#: Beyond what these numbers can be, a frame is noise: the store could not keep it.
+_EXIT_CODES = range(256)
+_SIGNALS = range(1, 65)
+_NUMBERS = range(2**53)
 
 #: For zlib: a gzip header, and the longest window.
 _GZIP = 31
@@ -101,7 +105,7 @@ class Conversation:
         try:
             frame = _Frame(json.loads(match[2]))
             chunk = self._read(frame)
-        except (ValueError, InvalidInput):
+        except (ValueError, RecursionError, InvalidInput):  # deep JSON ends in a RecursionError
             self.hear(line + b"\n")
             return None
         self.frames += 1
@@ -115,8 +119,8 @@ class Conversation:
             case "targets":
                 self.targets[frame.number("offset") or 0] = frame.piece()
             case "state":
-                self.report = _report(frame, self._endpoint)
-                self.targets_bytes = frame.number("targets_bytes") or 0
+                report, targets_bytes = _report(frame, self._endpoint), frame.number("targets_bytes") or 0
+                self.report, self.targets_bytes = report, targets_bytes
             case _:
                 pass
         return None
@@ -138,10 +142,14 @@ class _Frame:
             raise InvalidInput(f"{name} is no text.")
         return value
 
-    def number(self, name: str) -> int | None:
+    def number(self, name: str, within: range = _NUMBERS) -> int | None:
         value = self.fields.get(name)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool):
             raise InvalidInput(f"{name} is no integer.")
+        if value not in within:
+            raise InvalidInput(f"{name} is out of range.")
         return value
 
     def flag(self, name: str) -> bool:
@@ -216,8 +224,8 @@ def _of_script(state: ReportState, frame: _Frame, reason: str) -> Report:
     return Report(
         state,
         reason=" ".join(note for note in notes if note),
-        exit_code=frame.number("exit_code"),
-        signal=frame.number("signal"),
+        exit_code=frame.number("exit_code", _EXIT_CODES),
+        signal=frame.number("signal", _SIGNALS),
         ended_by_us=state is _FINISHED and bool(frame.word("ended_by")),
         pid=frame.number("pid"),
         wchan=frame.word("wchan") or None,

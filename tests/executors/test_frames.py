@@ -167,6 +167,15 @@ def test_no_bytes_are_an_answer_by_accident(data: bytes) -> None:
         state("finished", exit_code=True),
         state("finished", exit_code=0, started="now"),
         state("finished", exit_code=0, started=1e300),
+        b'unstick a1 {"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
+        state("finished", exit_code=256),
+        state("finished", exit_code=-1),
+        state("finished", signal=0),
+        state("finished", signal=65),
+        state("running", pid=2**53),
+        state("finished", exit_code=0, stdout_bytes=10**25),
+        state("finished", exit_code=0, stderr_bytes=-1),
+        state("finished", exit_code=0, targets_bytes=2**53),
         state("finished", exit_code=0, targets="not base64!"),
         state("finished", exit_code=0, wchan=5),
         state("well"),
@@ -180,7 +189,17 @@ def test_a_line_that_is_not_quite_a_frame_is_noise(line: bytes) -> None:
     assert conversation.report is None
 
 
-@pytest.mark.parametrize("change", [{"stream": "stdin"}, {"data": "%%%"}, {"offset": "1"}, {"offset": None}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stream": "stdin"},
+        {"data": "%%%"},
+        {"offset": "1"},
+        {"offset": -1},
+        {"offset": 2**53},
+        {"offset": None},
+    ],
+)
 def test_output_that_is_not_quite_output_is_noise(change: dict[str, object]) -> None:
     fields = {"stream": "stdout", "offset": 0, "data": encode(b"x"), **change}
     conversation = Conversation("a1", NODE)
