@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
@@ -151,19 +152,18 @@ class LocalEngine:
         thread.start()
 
     def _work(self, node_run_id: str, take: Callable[[Transaction], NodeRun | None]) -> None:
-        node_run: NodeRun | None = None
-        try:
+        taken: list[NodeRun] = []
+
+        def take_and_drive() -> None:
             node_run = self._service.store.write(take)
             if node_run is not None:
+                taken.append(node_run)
                 drive(self._service, node_run, keep_on=lambda: not self._ending.is_set())
-        except EpochLost:
-            log.warning("engine.epoch_lost", node_run=node_run_id)
-        except Unavailable as error:
-            log.error("engine.store_unavailable", node_run=node_run_id, reason=str(error))
-        except Exception as error:  # the engine's edge: one node run's fault must not end the others
-            log.exception("engine.fault", node_run=node_run_id)
-            if node_run is not None:
-                self._put_aside(node_run, error)
+
+        try:
+            fault = _fault_of(take_and_drive, node_run=node_run_id)
+            if fault is not None and taken:
+                self._put_aside(taken[0], fault)
         finally:
             with self._lock:
                 self._driving.pop(node_run_id, None)
@@ -198,15 +198,31 @@ class LocalEngine:
                 if node_run.id not in self._driving or node_run.id in self._stopped:
                     continue
                 self._stopped.add(node_run.id)
-            threading.Thread(target=self._stop_one, args=(node_run.id,), daemon=True).start()
+            stop = partial(self._stop_one, node_run.id)
+            threading.Thread(target=_fault_of, args=(stop,), kwargs={"node_run": node_run.id}, daemon=True).start()
 
     def _stop_one(self, node_run_id: str) -> None:
+        reached = False
         try:
             reached = stop_attempt(self._service, node_run_id)
         except UnstickError as error:
             log.warning("engine.stop_failed", node_run=node_run_id, reason=str(error))
-            reached = False
-        if not reached:
-            # Its script may be about to be sent: look again at the next tick.
-            with self._lock:
-                self._stopped.discard(node_run_id)
+        finally:
+            if not reached:
+                # Its script may be about to be sent: look again at the next tick.
+                with self._lock:
+                    self._stopped.discard(node_run_id)
+
+
+def _fault_of(work: Callable[[], None], *, node_run: str) -> Exception | None:
+    """Do something for one node run; return the fault of our own that it met. What went wrong is in the log."""
+    try:
+        work()
+    except EpochLost:
+        log.warning("engine.epoch_lost", node_run=node_run)
+    except Unavailable as error:
+        log.error("engine.store_unavailable", node_run=node_run, reason=str(error))
+    except Exception as error:  # the engine's edge: one node run's fault must not end the others
+        log.exception("engine.fault", node_run=node_run)
+        return error
+    return None
