@@ -136,6 +136,9 @@ def _after_check(scene: Scene, round: int) -> Action | RoundEnd:
         return ask_about(scene, check)
     if check.state is not AttemptState.FINISHED or check.ended_by_us or check.exit_code not in (0, NOTHING_TO_DO):
         return _could_not_look(scene, check)
+    if scene.step.acts and not check.boot_id:
+        why = "The check did not say which boot of the node it saw, so no run can be bound to it; nothing was touched."
+        return _failed(scene, StepOutcome.FAILED, why, verdict=None, known=True)
     if check.exit_code == NOTHING_TO_DO:
         return _judge_idle(scene, round)
     if scene.step.run is None:

@@ -49,7 +49,7 @@ class Answer:
     not_started: NotStarted | None = None
     ended_by_us: bool = False
     signal: int | None = None
-    boot_id: str = FIRST_BOOT
+    boot_id: str | None = FIRST_BOOT
     takes: timedelta = timedelta(seconds=1)
     stdout_bytes: int = 10
 

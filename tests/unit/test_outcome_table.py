@@ -109,6 +109,11 @@ ROWS = {
         StepOutcome.FAILED,
     ),
     "check hangs, is ended and exits 77": (played(ended(77)), (NodeRunState.FAILED, None), StepOutcome.FAILED),
+    "check does not say which boot it saw": (
+        played(replace(exits(0, "t"), boot_id=None)),
+        (NodeRunState.FAILED, None),
+        StepOutcome.FAILED,
+    ),
     "check cannot be killed": (played(UNKILLABLE), (NodeRunState.FAILED, None), StepOutcome.FAILED),
     "node unreachable at check": (played(UNREACHABLE), (NodeRunState.FAILED, None), StepOutcome.UNREACHABLE),
     "host key changed at check": (
