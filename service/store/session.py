@@ -75,8 +75,9 @@ def is_sqlite(url: URL) -> bool:
 
 
 def sqlite_file(url: URL) -> Path:
-    """Return the file of a SQLite database."""
-    return Path(url.database or "").absolute()
+    """Return the file of a SQLite database, under one name however many links lead to it."""
+    # Unlike Path.resolve it raises nothing for links that go in a circle; whoever opens the file is told.
+    return Path(os.path.realpath(url.database or ""))
 
 
 def protect_file(path: Path) -> None:

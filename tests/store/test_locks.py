@@ -56,6 +56,27 @@ def test_another_process_is_refused_until_the_first_is_killed(url: str) -> None:
     locks.acquire(url, name="serve", wait=timedelta(seconds=60)).release()
 
 
+def test_a_link_to_the_database_is_the_same_database(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "unstick.db").touch()
+    (tmp_path / "linked.db").symlink_to("folder/unstick.db")
+    (tmp_path / "linked").symlink_to("folder")
+    first = locks.acquire(f"sqlite:///{tmp_path}/folder/unstick.db", name="serve")
+
+    for other in ("linked.db", "linked/unstick.db"):
+        with pytest.raises(Conflict, match="in use by unstick serve"):
+            locks.acquire(f"sqlite:///{tmp_path}/{other}", name="serve")
+
+    first.release()
+
+
+def test_a_database_behind_links_in_a_circle_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "unstick.db").symlink_to("unstick.db")
+
+    with pytest.raises(ConfigInvalid, match="symbolic links"):
+        SqlStore.open(f"sqlite:///{tmp_path}/unstick.db", TestClock())
+
+
 def test_a_lock_is_waited_for(url: str) -> None:
     first = locks.acquire(url, name="serve")
     releasing = threading.Timer(0.1, first.release)
