@@ -19,4 +19,8 @@ def parse_moment(text: str, *, now: datetime) -> datetime:
         raise InvalidInput(f"{text!r} is no time.", "Write 30m, 12h, 90d or 2030-01-31T18:00:00+00:00.") from error
     if moment.tzinfo is None:
         raise InvalidInput(f"{text!r} does not say in which time zone.", "Add Z for UTC, or an offset such as +02:00.")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        way_out = "Write a time that lies between them."
+        raise InvalidInput(f"{text!r} lies before the year 1 or after the year 9999 in UTC.", way_out) from error

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import DateTime, Dialect, String, Text
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
+from service.domain.errors import InvalidInput
 from service.domain.run import StepOutcome, StepResult, Verdict, WellNow
 
 #: Of a fixed width, so that the order of the texts is the order of the times.
@@ -26,12 +27,16 @@ class UtcTime(TypeDecorator[datetime]):
         return dialect.type_descriptor(String(27) if dialect.name == "sqlite" else DateTime(timezone=True))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Refuse a time without a zone: nobody could say later what it meant."""
+        """Refuse a time without a zone, which could mean two moments; InvalidInput when UTC has no year for it."""
         if value is None:
             return None
         if value.tzinfo is None:
             raise TypeError(f"the time {value.isoformat()} has no zone")
-        utc = value.astimezone(UTC)
+        try:
+            utc = value.astimezone(UTC)
+        except OverflowError as error:
+            reason = f"The time {value.isoformat()} lies before the year 1 or after the year 9999 in UTC."
+            raise InvalidInput(reason, "Give a time between them.") from error
         return time_text(utc) if dialect.name == "sqlite" else utc
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:

@@ -73,6 +73,8 @@ def refusal(error: SQLAlchemyError) -> UnstickError:
     match error:
         case IntegrityError() if _is_duplicate(error):
             return Conflict(f"It is there already ({_words(error)}).", "Look at what is there.")
+        case StatementError(orig=InvalidInput() as refused):
+            return refused
         case DataError():
             return InvalidInput(f"It cannot be stored ({_words(error)}).")
         case _:

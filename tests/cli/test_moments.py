@@ -24,7 +24,9 @@ def test_a_time_is_read_as_a_moment_in_utc(text: str, moment: datetime) -> None:
     assert parse_moment(text, now=NOW) == moment
 
 
-@pytest.mark.parametrize("text", ["", "soon", "5", "5 h", "-5h", "2026-12-01T00:00:00", "2026-13-01"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "5", "5 h", "-5h", "2026-12-01T00:00:00", "2026-13-01", "9999-12-31T23:59:59-23:59"]
+)
 def test_what_could_mean_two_moments_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_moment(text, now=NOW)

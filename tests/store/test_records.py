@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from sqlalchemy import Table
 
-from service.app.ports import Transaction
+from service.app.ports import AuditFilter, Transaction
 from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.person import Role, Token
 from service.domain.run import (
@@ -262,3 +262,14 @@ def test_text_that_cannot_be_stored_is_shown_by_a_sign(store: SqlStore) -> None:
 def test_a_key_that_cannot_be_there_is_not_an_outage(store: SqlStore) -> None:
     with pytest.raises((NotFound, InvalidInput)):
         store.read(lambda reader: reader.run("\0"))
+
+
+def test_a_time_that_utc_has_no_year_for_is_refused_and_nothing_is_kept(store: SqlStore) -> None:
+    beyond = datetime(9999, 12, 31, 23, 59, tzinfo=timezone(-timedelta(hours=23)))
+
+    with pytest.raises(InvalidInput, match="after the year 9999 in UTC"):
+        store.write(lambda transaction: transaction.put_hold(Hold("gpu-01", "ann", "memtest", NOON, beyond)))
+    with pytest.raises(InvalidInput, match="after the year 9999 in UTC"):
+        store.read(lambda reader: reader.audit(AuditFilter(since=beyond), cursor=None, limit=1))
+
+    assert store.read(lambda reader: reader.holds()) == ()

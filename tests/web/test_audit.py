@@ -50,6 +50,15 @@ def test_a_moment_without_an_offset_or_a_date_is_refused(api: Api, moment: str) 
     assert problem(api.get("/audit", since=moment))[:2] == (422, "invalid_input")
 
 
+@pytest.mark.parametrize("moment", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
+def test_a_moment_that_is_beyond_all_years_in_utc_is_refused(api: Api, moment: str) -> None:
+    answers = [api.get("/audit", since=moment), api.get("/audit/timeline", node="gpu-01", since=moment)]
+
+    for status, code, detail in map(problem, answers):
+        assert (status, code) == (422, "invalid_input")
+        assert "In UTC it lies before the year 1 or after the year 9999." in detail
+
+
 def test_a_run_s_timeline_tells_it_in_order(api: Api, run_id: str) -> None:
     items = api.get("/audit/timeline", run_id=run_id).json()["items"]
 

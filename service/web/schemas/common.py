@@ -1,9 +1,10 @@
 """Words that several requests and answers share."""
 
 import re
+from datetime import UTC, datetime
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 Item = TypeVar("Item")
 
@@ -31,8 +32,16 @@ def _is_written(value: object) -> object:
     return value
 
 
+def _has_utc(value: datetime) -> datetime:
+    try:
+        value.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("In UTC it lies before the year 1 or after the year 9999.") from error
+    return value
+
+
 #: Pydantic alone would also take 0.5 for half a second after 1970.
-Moment = Annotated[AwareDatetime, BeforeValidator(_is_written)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_is_written), AfterValidator(_has_utc)]
 
 RUN_ID = "0198c3a2-7d4e-7c11-9a65-3f1f6f0b2c10"
 GATE_ID = "0198c3a2-9b02-7f3a-8d27-51d6f2f4f0aa"
