@@ -178,7 +178,9 @@ def _look_ourselves(words: Words, place: Node | PrivateMounts, *, stuck: StuckCo
 
 
 def _read_record(words: Words, stage: Stage, run_id: str) -> None:
-    words.step("Read the record", "Every step, in the order it happened, chained so that no line can be changed later.")
+    words.step(
+        "Read the record", "Every step, in the order it happened; a line that is changed later breaks the chain."
+    )
     stage.types(FIRST, f"audit timeline --run {run_id}")
     stage.types("", "audit verify")
 

@@ -1,5 +1,6 @@
 """`unstick audit`: the record. `verify` works on the database; the others ask the service."""
 
+import re
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -7,8 +8,9 @@ import typer
 
 from service import main
 from service.cli.asking import Json, client
+from service.cli.databases import database_name
 from service.cli.printing import print_json, print_table, say, tell
-from service.domain.audit import FIRST_HASH, AuditEvent, first_fault
+from service.domain.audit import FIRST_HASH, AuditEvent, ChainFault, first_fault
 from service.domain.errors import InvalidInput
 from service.settings import load_settings
 
@@ -17,6 +19,11 @@ RunFilter = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Of 
 NodeFilter = Annotated[str | None, typer.Option("--node", metavar="N", help="Of this node, over all runs.")]
 Since = Annotated[str | None, typer.Option(metavar="TIME", help="From this ISO time on.")]
 Before = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before this ISO time.")]
+
+Expect = Annotated[
+    str | None,
+    typer.Option("--expect", metavar="SEQ:HASH", help="A head that an earlier verify printed: it must still be there."),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -84,34 +91,74 @@ def timeline(
         tell(f"Nothing is recorded of {run or node} in this time.")
 
 
-def verify(*, json: Json = False) -> None:
-    """Prove that nothing in the record was changed, or name the first place. Exits 1 when it was."""
-    clock = main.SystemClock()
-    store = main.open_store(load_settings(), clock, must_exist=True)
-    chain = _Chain()
+def verify(*, expect: Expect = None, json: Json = False) -> None:
+    """Check the record's chain of hashes, and name the first place where it does not hold. Exits 1 there.
+
+    Cut off at its end, or written anew as a whole, a chain holds by itself: only a head that was kept elsewhere
+    and is given with --expect shows that.
+    """
+    kept = _kept(expect) if expect is not None else None
+    settings = load_settings()
+    store = main.open_store(settings, main.SystemClock(), must_exist=True)
+    chain = _Chain(kept[0] if kept is not None else 0)
     try:
         fault = first_fault(chain.count(store.audit_events()))
     finally:
         store.close()
+    if fault is None and kept is not None:
+        fault = chain.fault(*kept)
+    database = database_name(settings)
     if json:
         found = {"seq": fault.seq, "reason": fault.reason} if fault else None
-        print_json({"whole": fault is None, "events": chain.events, "head": chain.head, "first_fault": found})
-    elif fault is not None:
-        say(f"The chain is broken at seq {fault.seq}: {fault.reason}.")
-        say("Keep this database as it is, and compare it with a backup.")
+        told = {"whole": fault is None, "events": chain.events, "head": chain.head, "first_fault": found}
+        print_json({**told, "database": database})
     else:
-        say(f"The chain is whole: {chain.events} events, head {chain.head}")
+        say(f"Database: {database}")
+        _tell_chain(chain, fault, compared=kept is not None)
     raise typer.Exit(0 if fault is None else 1)
 
 
-class _Chain:
-    """Counts the events that pass, and remembers the last hash: kept elsewhere it shows a tail that was cut off."""
+def _tell_chain(chain: "_Chain", fault: ChainFault | None, *, compared: bool) -> None:
+    if fault is not None:
+        say(f"The chain is broken at seq {fault.seq}: {fault.reason}.")
+        say("Keep this database as it is, and compare it with a backup.")
+        return
+    say(f"The chain is whole: {chain.events} events, head {chain.head}")
+    if not compared:
+        say("Whether newer events were cut off, or all were written anew, only a head that was kept elsewhere shows.")
+    say("Keep this line elsewhere, and type it the next time:")
+    say(f"  unstick audit verify --expect {chain.events}:{chain.head}")
 
-    def __init__(self) -> None:
+
+def _kept(text: str) -> tuple[int, str]:
+    """Return seq and hash of a head as verify prints it; InvalidInput."""
+    if re.fullmatch(r"[0-9]{1,18}:[0-9a-f]{64}", text, re.ASCII) is None:
+        raise InvalidInput(f"{text} is no head of a chain.", "Give SEQ:HASH as an earlier `audit verify` printed it.")
+    seq, _, digest = text.partition(":")
+    return int(seq), digest
+
+
+class _Chain:
+    """Counts the events that pass, and remembers the last hash and that of one seq."""
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted, self._there = wanted, FIRST_HASH
         self.events = 0
         self.head = FIRST_HASH
 
     def count(self, events: Iterator[AuditEvent]) -> Iterator[AuditEvent]:
         for event in events:
             self.events, self.head = self.events + 1, event.hash
+            if event.seq == self._wanted:
+                self._there = event.hash
             yield event
+
+    def fault(self, seq: int, digest: str) -> ChainFault | None:
+        """Return why a chain that holds by itself is not the one of which a head was kept, or None."""
+        if seq > self.events:
+            return ChainFault(
+                self.events + 1, f"the chain ends before it, and it went on to seq {seq}: events were cut off"
+            )
+        if digest != self._there:
+            return ChainFault(seq, "its hash is not the one that was kept: events were written anew")
+        return None

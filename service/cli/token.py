@@ -11,8 +11,9 @@ from service import main
 from service.app.service import Service
 from service.app.tokens import create_token, revoke_token
 from service.cli.asking import Json
+from service.cli.databases import database_is_there, database_name
 from service.cli.moments import parse_moment
-from service.cli.printing import print_json, print_table, say
+from service.cli.printing import print_json, print_table, say, tell
 from service.domain.person import Role, Token
 from service.settings import load_settings
 
@@ -45,9 +46,17 @@ def create(
 ) -> None:
     """Make a token and print it, alone, on standard output. It is not stored and cannot be shown again."""
     until = parse_moment(expires, now=main.SystemClock().now()) if expires is not None else None
+    settings = load_settings()
+    was_there = database_is_there(settings)
     with _service(must_exist=False) as service:
         by = f"cli:{getpass.getuser()}"
         say(create_token(service, name, roles=frozenset(role), person=person or name, by=by, expires=until))
+    database = database_name(settings)
+    if was_there:
+        tell(f"It is in the database {database}")
+    else:
+        tell(f"There was no database, so a new one was made: {database}")
+        tell("If the service has another one, go to its folder or set UNSTICK_DATABASE_URL.")
 
 
 def list_tokens(*, json: Json = False) -> None:

@@ -84,22 +84,66 @@ def test_a_whole_chain_exits_0_with_its_head(place: Installation) -> None:
     done = place("audit", "verify")
 
     assert (told["whole"], told["events"], told["first_fault"]) == (True, 1, None)
-    assert (done.returncode, done.stdout) == (0, f"The chain is whole: 1 events, head {told['head']}\n")
+    assert told["database"] == str(place.database)
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        f"Database: {place.database}",
+        f"The chain is whole: 1 events, head {told['head']}",
+        "Whether newer events were cut off, or all were written anew, only a head that was kept elsewhere shows.",
+        "Keep this line elsewhere, and type it the next time:",
+        f"  unstick audit verify --expect 1:{told['head']}",
+    ]
+
+
+def test_a_head_that_was_kept_shows_that_events_were_cut_off(place: Installation) -> None:
+    for name in ("ann", "bob"):
+        place.token(name, Role.VIEWER)
+    head = json.loads(place("audit", "verify", "--json").stdout)["head"]
+    place.token("cid", Role.VIEWER)
+    grown = place("audit", "verify", "--expect", f"2:{head}")
+    other = place("audit", "verify", "--expect", f"2:{'0' * 64}")
+    change_events(place, "DELETE FROM audit_events WHERE seq > 1")
+
+    cut = place("audit", "verify", "--expect", f"2:{head}")
+    unclear = place("audit", "verify", "--expect", head)
+
+    assert [one.returncode for one in (grown, other, cut, unclear)] == [0, 1, 1, 2]
+    assert (
+        "The chain is broken at seq 2: its hash is not the one that was kept: events were written anew." in other.stdout
+    )
+    assert (
+        "The chain is broken at seq 2: the chain ends before it, and it went on to seq 2: events were cut off."
+        in cut.stdout
+    )
+    assert "Give SEQ:HASH as an earlier `audit verify` printed it." in unclear.stderr
+
+
+def test_a_token_says_in_which_database_it_is_and_when_that_is_a_new_one(place: Installation) -> None:
+    first = place("token", "create", "--name", "ann", "--role", "viewer")
+    second = place("token", "create", "--name", "bob", "--role", "viewer")
+
+    assert f"There was no database, so a new one was made: {place.database}\n" in first.stderr
+    assert f"It is in the database {place.database}\n" in second.stderr
 
 
 def test_a_changed_event_exits_1_and_is_named(place: Installation) -> None:
     for name in ("ann", "bob", "cid"):
         place.token(name, Role.VIEWER)
-    with sqlite3.connect(place.database) as database:
-        for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            database.execute(f"DROP TRIGGER {trigger}")
-        database.execute("UPDATE audit_events SET person = 'nobody' WHERE seq = 2")
-    database.close()
+    change_events(place, "UPDATE audit_events SET person = 'nobody' WHERE seq = 2")
 
     done = place("audit", "verify")
 
     assert done.returncode == 1
-    assert done.stdout.startswith("The chain is broken at seq 2: ")
+    assert "\nThe chain is broken at seq 2: " in done.stdout
+
+
+def change_events(place: Installation, statement: str) -> None:
+    """Change the record as somebody would who has the file."""
+    with sqlite3.connect(place.database) as database:
+        for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {trigger}")
+        database.execute(statement)
+    database.close()
 
 
 def test_verify_works_beside_a_running_service(service: Serving) -> None:
