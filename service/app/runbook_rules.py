@@ -131,6 +131,12 @@ def _shape(step: Step, where: Where, *, waivable_given: bool) -> Iterator[Fault]
             "Add verify, or say `read_only: true` when it only reads.",
         ),
         (
+            gated and step.acts and step.check is None and not step.always,
+            "approval",
+            "has nothing to show: a gate opens on what `check` saw, and an approval binds it.",
+            "Add check, which names its targets.",
+        ),
+        (
             step.read_only and step.run is None,
             "read_only",
             "says something of a `run`, and there is none.",

@@ -102,13 +102,15 @@ def _retry(scene: Scene, end: Done, *, ends: list[Action | RoundEnd]) -> Action 
     return first_script(scene, len(ends) + 1)
 
 
-def first_script(scene: Scene, round: int) -> Dispatch:
-    """Return the dispatch with which a round begins."""
+def first_script(scene: Scene, round: int) -> Dispatch | Done:
+    """Return the dispatch with which a round begins, or how the step ends without one."""
     step = scene.step
     if step.check is not None:
         return Dispatch(step.id, ScriptKind.CHECK, round, (), False, None, None)
     if step.run is not None:
         boot = scene.last_boot() if step.acts else None
+        if step.acts and not boot:
+            return _bound_to_nothing(scene)
         return Dispatch(step.id, ScriptKind.RUN, round, scene.undone_targets, step.acts, boot, None)
     return Dispatch(step.id, ScriptKind.VERIFY, round, (), False, None, None)
 
@@ -221,8 +223,15 @@ def _send_run(scene: Scene, round: int, *, targets: tuple[str, ...], gate: Gate 
         return CloseGate(gate.id, GateState.VOID, "The approval was not used before it expired.")
     check = scene.last(round, ScriptKind.CHECK)
     boot = check.boot_id if check is not None else scene.last_boot()
+    if step.acts and not boot:
+        return _bound_to_nothing(scene)
     not_after = gate.expires_at if gate is not None else None
     return Dispatch(step.id, ScriptKind.RUN, round, targets, step.acts, boot if step.acts else None, not_after)
+
+
+def _bound_to_nothing(scene: Scene) -> Done:
+    why = "Nothing has said which boot of the node this is, so no run can be bound to it; nothing was sent."
+    return _failed(scene, StepOutcome.FAILED, why, verdict=None, known=True)
 
 
 def _not_started(

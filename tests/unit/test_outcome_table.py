@@ -223,6 +223,14 @@ def test_row_of_the_outcome_table(row: str) -> None:
     assert (seen, outcome(player)[0]) == (expected, step_outcome)
 
 
+def test_nothing_is_sent_to_act_before_a_look_has_said_which_boot_it_is() -> None:
+    player = Player([cure(check=None)], {"cure.run": [exits(0)], "cure.verify": [exits(0)]})
+    player.history = replace(player.history, node_run=replace(player.history.node_run, first_boot_id=None))
+
+    assert (end(player), outcome(player)[0]) == ((NodeRunState.FAILED, None), StepOutcome.FAILED)
+    assert player.history.attempts == ()
+
+
 @pytest.mark.parametrize("why", [NotStarted.OTHER_BOOT, NotStarted.TOO_LATE, NotStarted.VOID])
 def test_a_run_that_was_not_started_is_looked_at_again_with_a_new_gate(why: NotStarted) -> None:
     answers = {

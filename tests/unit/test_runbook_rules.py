@@ -23,6 +23,10 @@ ACT = "{id: act, title: Act, check: c, run: r, verify: v, timeout: 1m}"
         (["{id: a, title: A, verify: v, read_only: true, timeout: 1m}"], ["7: Step a: `read_only` says something"]),
         (["{id: a, title: A, verify: v, approval: confirm, timeout: 1m}"], ["7: Step a: `approval` is for a step"]),
         (
+            ["{id: a, title: A, run: r, verify: v, approval: confirm, timeout: 1m}"],
+            ["7: Step a: `approval` has nothing to show: a gate opens on what `check` saw, and an approval binds it."],
+        ),
+        (
             ["{id: a, title: A, run: r, verify: v, waivable: false, timeout: 1m}"],
             ["7: Step a: `waivable` says something of a gate, and there is none."],
         ),
