@@ -180,6 +180,7 @@ def test_a_pod_in_state_d_stays_terminating_and_the_drain_goes_on_past_it(stage:
     assert (outcomes(late)["only-d"], stage.as_found()) == ("ok", before)
 
 
+@pytest.mark.proof
 def test_a_bad_preview_stops_at_a_second_person(stage: Stage) -> None:
     before, cure = stage.as_found(), stage.cure()
     stage.node.run(["systemctl", "disable", "ssh"])
@@ -195,6 +196,7 @@ def test_a_bad_preview_stops_at_a_second_person(stage: Stage) -> None:
     assert (cure.gates(run), stage.as_found()) == ({"reboot-despite-preview": GateState.DENIED}, before)
 
 
+@pytest.mark.proof
 def test_a_shutdown_that_somebody_blocks_is_refused_and_nothing_is_sent(stage: Stage) -> None:
     before, cure = stage.as_found(), stage.cure()
     pid = stage.node.start("block", ["systemd-inhibit", "--what=shutdown", "--mode=block", "sleep", "600"])
@@ -208,6 +210,7 @@ def test_a_shutdown_that_somebody_blocks_is_refused_and_nothing_is_sent(stage: S
     assert "refused: inhibitor: " in cure.said(run, "reboot", kind=ScriptKind.CHECK)
 
 
+@pytest.mark.proof
 def test_a_reboot_that_never_started_is_no_success_and_force_needs_a_second_person(stage: Stage) -> None:
     deaf = stage.node.root / "usr/local/sbin/systemctl"
     before, cure = stage.as_found(), stage.cure()
@@ -225,6 +228,7 @@ def test_a_reboot_that_never_started_is_no_success_and_force_needs_a_second_pers
     assert (stage.cordoned(), stage.notes()["reboot-sent"], stage.node.boot_id) == (True, run.id, before["boot"])
 
 
+@pytest.mark.proof
 def test_a_node_that_does_not_come_back_stays_cordoned_until_a_later_run_has_proven_it(stage: Stage) -> None:
     before, cure = stage.as_found(), stage.cure(reboot="10s")
     stage.node.set_reboot_delay(25)

@@ -14,7 +14,8 @@ from tests.cures.slurm_place import NAME, RUNBOOK, as_found, expire, hasty, requ
 from tests.support.world import RUNBOOKS
 
 pytest_plugins = ["tests.cures.slurm_fixtures"]
-pytestmark = pytest.mark.needs_root
+# Each waits for real drains and expiries, minutes together; the same ends are cases that are played in every test run.
+pytestmark = [pytest.mark.needs_root, pytest.mark.proof]
 
 ENDS: dict[str, tuple[Callable[[Cure, Run, str], NodeRun], GateState]] = {
     "denied": (Cure.deny, GateState.DENIED),
