@@ -80,7 +80,8 @@ def test_a_stuck_mount_is_aborted_first_and_then_taken_away(cure: Cure, node: No
 
         assert ending(node_run) == ("succeeded", "cured")
         assert cure.acted(run) == ["abort-dead", "unmount-gone"]
-        assert (named.freed(), named.listed(), named.exists()) == (True, False, False)
+        wait_until(named.freed, "the reader is freed")
+        assert (named.listed(), named.exists()) == (False, False)
         assert (other.reader_state(), other.listed()) == ("D", True)
 
 

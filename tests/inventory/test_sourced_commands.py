@@ -60,7 +60,7 @@ def test_a_running_service_shows_its_sources(place: Installation) -> None:
 
     lines = [line.split() for line in done.stdout.splitlines()]
     assert lines[:3] == [
-        ["NODE", "EXECUTOR", "ADDRESS", "POOLS", "HELD", "BY", "RUN", "SOURCE"],
+        ["NODE", "EXECUTOR", "ADDRESS", "POOLS", "HELD", "BY,", "WHY", "RUN", "SOURCE"],
         ["gpu-01", "ssh", "192.0.2.1", "h100", "-", "-", "batch"],
         ["here", "local", "here", "-", "-", "-", "-"],
     ]
