@@ -70,6 +70,7 @@ def test_194_really_reboots_the_node_and_plays_the_script_again(ssm: Ssm, node: 
     assert (ended["Status"], ended["StandardOutputContent"].split()) == ("Success", [before, node.boot_id])
 
 
+@pytest.mark.proof
 def test_a_reboot_under_a_script_is_a_failure_of_its_worker_and_the_next_command_finds_the_new_boot(
     ssm: Ssm, node: Node
 ) -> None:
