@@ -25,8 +25,8 @@ def prove(scene: Scene, round: int, *, targets: tuple[str, ...], once: bool) -> 
     """Return what verify said in the end, or what to do to learn it."""
     if scene.step.verify is None:
         return Proof(WellNow.YES)
-    since = _asked_since(scene, round)
-    asked = [a for a in scene.attempts(round, ScriptKind.VERIFY) if since is None or a.intended_at >= since]
+    before = _said_after(scene, round)
+    asked = [attempt for attempt in scene.attempts(round, ScriptKind.VERIFY) if attempt.number > before]
     again = Dispatch(scene.step.id, ScriptKind.VERIFY, round, targets, False, None, None)
     if not asked:
         return again
@@ -60,12 +60,11 @@ def read_proof(verify: Attempt) -> Proof:
             return Proof(WellNow.COULD_NOT_LOOK, verify.reason or "the node did not answer.")
 
 
-def _asked_since(scene: Scene, round: int) -> datetime | None:
-    """Return from when on verify counts: a person's word starts it anew."""
+def _said_after(scene: Scene, round: int) -> int:
+    """Return after which attempt verify counts: a person's word starts it anew, whatever the clock says."""
     changed = scene.resolved(round, ResolveAs.CHANGED)
     again = scene.resolved(round, ResolveAs.SETTLE_AGAIN)
-    moments = [resolution.at for resolution in (changed, again) if resolution is not None]
-    return max(moments) if moments else None
+    return max((resolution.after_number for resolution in (changed, again) if resolution is not None), default=0)
 
 
 def _next_poll(scene: Scene, last: Attempt, *, again: Dispatch, count: int, deadline: datetime, proof: Proof) -> Action:

@@ -89,7 +89,8 @@ def ask_about(scene: Scene, attempt: Attempt) -> Settle | Stop | GiveUp | WaitUn
     """Return how to go on with an attempt whose end is not known."""
     heard = attempt.answered_at or attempt.intended_at
     patience = UNSETTLED_AFTER if attempt.acting else UNSEEN_AFTER
-    asked_in_vain = attempt.asked_at is not None and attempt.asked_at > heard
+    # An answer moves both; which came later is not told by a clock that may have been set back meanwhile.
+    asked_in_vain = attempt.asked_at is not None and attempt.asked_at != attempt.answered_at
     if asked_in_vain and scene.now - heard >= patience:
         return GiveUp(attempt.id)
     if attempt.asked_at is not None and asked_in_vain:
