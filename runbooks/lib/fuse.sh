@@ -1,14 +1,10 @@
-# runbooks/lib/fuse.sh: placed before every script of a runbook that names it. On a sick node:
+# runbooks/lib/fuse.sh: placed, after lib/strict.sh, before every script that needs it. On a sick node:
 # touch no path below a FUSE mount (stat, ls, df, lsof hang), read no /proc/PID/cmdline, wait
 # for nothing that may be in state D. All here only read, except abort and unmount.
 # shellcheck shell=bash
-shopt -s inherit_errexit                    # else bash drops -e inside $( )
-set -E
-trap '[ $? -ne 1 ] || exit 2' ERR           # an accident is "could not look", never "not well"
-export LC_ALL=C TZ=UTC
 control=/sys/fs/fuse/connections
-if [ "$EUID" -ne 0 ] || ! ((0x$(awk '/^CapEff/ { print $2 }' /proc/self/status) >> 19 & 1)); then
-  echo 'could not look: not root, or without CAP_SYS_PTRACE'
+if ! ((0x$(awk '/^CapEff/ { print $2 }' /proc/self/status) >> 19 & 1)); then
+  echo 'could not look: without CAP_SYS_PTRACE'
   exit 2
 fi
 if ! awk -v at="$control" '$5 == at { type = $0; sub(/.* - /, "", type); found = type ~ /^fusectl / }
@@ -321,24 +317,6 @@ released() {
     fi
   done <"$UNSTICK_TARGETS"
   return "$left"
-}
-
-# Run a command and print what it says; leave it behind when it cannot even be killed.
-bounded() {
-  local seconds=$1 fd line
-  shift
-  # sed ends the last line where the command did not, so that what follows is a line of its own.
-  exec {fd}< <({ timeout --kill-after=5 "$seconds" "$@" 2>&1 </dev/null | sed -u "\$a\\" && echo 'exit 0'; } || echo "exit $?")
-  while IFS= read -r -t "$((seconds + 10))" -u "$fd" line; do
-    case $line in
-      'exit 0') exec {fd}<&-; return 0 ;;
-      'exit '*) exec {fd}<&-; echo "$1: $line"; return "${line#exit }" ;;
-    esac
-    printf '%s\n' "$line"
-  done
-  exec {fd}<&-
-  echo "$1: no answer, left behind"
-  return 124
 }
 
 # Run nvidia-smi. One that hangs is enough: verify is polled, and would leave a new one each time.

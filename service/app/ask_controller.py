@@ -2,10 +2,11 @@
 
 from datetime import timedelta
 
+from service.app.look_order import look_order
 from service.app.ports import Clock, Executors
 from service.domain.errors import SourceSilent
 from service.domain.node import Controller
-from service.domain.script import OutputChunk, Report, ReportState, ScriptKind, ScriptOrder, Stream, render
+from service.domain.script import OutputChunk, Report, ReportState, ScriptOrder, Stream, render
 
 _SAID_CHARACTERS = 300
 _WAY_OUT = "`unstick nodes check` tells how the controller is reached."
@@ -43,21 +44,15 @@ def ask_controller(
     Raises SourceSilent when it did not run, failed, did not end in time, or said more than is kept.
     """
     kept = _Kept()
-    now = clock.now()
-    order = ScriptOrder(
-        attempt_id=clock.new_id(),
+    order = look_order(
+        controller.endpoint,
+        render(prelude="", body=script, environment=controller.environment),
+        clock,
         run_id="node-source",
         step="nodes",
-        kind=ScriptKind.CHECK,
-        endpoint=controller.endpoint,
-        text=render(prelude="", body=script, environment=controller.environment),
-        targets=(),
-        acting=False,
         timeout=timeout,
-        not_after=now + timedelta(minutes=10),
-        sent_at=now,
+        valid_for=timedelta(minutes=10),
         service_id=service_id,
-        dry_run=True,
     )
     return _whole(executors.of(controller.endpoint).start(order, kept), kept, order=order)
 

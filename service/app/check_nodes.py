@@ -8,9 +8,10 @@ from enum import StrEnum
 from functools import partial
 from typing import assert_never
 
+from service.app.look_order import look_order
 from service.app.ports import Clock, Executors
 from service.domain.node import Endpoint
-from service.domain.script import NotStarted, OutputChunk, Report, ReportState, ScriptKind, ScriptOrder, render
+from service.domain.script import NotStarted, OutputChunk, Report, ReportState, render
 
 #: So many nodes are asked at the same time.
 AT_ONCE = 32
@@ -88,24 +89,18 @@ def check_nodes(
 
 def _check(endpoint: Endpoint, *, executors: Executors, clock: Clock, service_id: str) -> NodeCheck:
     missing = _Missing()
-    sent_at = clock.now()
-    order = ScriptOrder(
-        attempt_id=clock.new_id(),
+    order = look_order(
+        endpoint,
+        _SCRIPT,
+        clock,
         run_id="nodes-check",
         step="check",
-        kind=ScriptKind.CHECK,
-        endpoint=endpoint,
-        text=_SCRIPT,
-        targets=(),
-        acting=False,
         timeout=_TIMEOUT,
-        not_after=sent_at + timedelta(hours=12),
-        sent_at=sent_at,
+        valid_for=timedelta(hours=12),
         service_id=service_id,
-        dry_run=True,
     )
     report = executors.of(endpoint).start(order, missing)
-    return _judge(endpoint, report, missing.names(), sent_at=sent_at, answered_at=clock.now())
+    return _judge(endpoint, report, missing.names(), sent_at=order.sent_at, answered_at=clock.now())
 
 
 def _judge(

@@ -1,7 +1,6 @@
 """The incident, cured by the shipped runbook through the loop, in a private mount namespace of this kernel."""
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +9,10 @@ import pytest
 from lab.private import PrivateMounts
 from lab.process import wait_until
 from lab.stuck import BusyMount, FuseMount, MountOptions, StuckConnection
-from service.domain.run import NodeRun, NodeRunState, Run, StepOutcome, Verdict
+from service.domain.run import NodeRunState, StepOutcome, Verdict
 from service.domain.script import Stream
 from service.executors.local import LocalExecutor
-from tests.support.world import RealClock, World, local_nodes
+from tests.support.world import RealClock, World, local_nodes, outcomes
 
 pytest_plugins = ["lab.fixtures"]
 #: A type of our own: what other tests have mounted at the same time is not looked at.
@@ -33,22 +32,6 @@ def world(private_mounts: PrivateMounts, tmp_path: Path) -> Iterator[World]:
     built.close()
 
 
-def play_to_end(world: World, run: Run) -> NodeRun:
-    """Answer every gate and wait for the end; the deadline only stops a hang."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        node_run = world.play(run)[0]
-        if node_run.state.ended or node_run.state is NodeRunState.STUCK:
-            return node_run
-        time.sleep(0.2)
-    raise AssertionError(f"it does not end: {node_run}")
-
-
-def outcomes(node_run: NodeRun) -> dict[str, StepOutcome | None]:
-    """Return the outcome of each step."""
-    return {result.step: result.outcome for result in node_run.results}
-
-
 def test_a_dead_server_s_connection_is_aborted_and_the_node_is_proven_cured(
     world: World, private_mounts: PrivateMounts
 ) -> None:
@@ -56,7 +39,7 @@ def test_a_dead_server_s_connection_is_aborted_and_the_node_is_proven_cured(
         read_before = busy.bytes_read()
         run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD)
 
-        node_run = play_to_end(world, run)
+        node_run = world.play_to_end(run)
 
         assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED)
         assert outcomes(node_run) == {
@@ -76,7 +59,7 @@ def test_a_denied_type_is_never_touched(world: World, private_mounts: PrivateMou
     with StuckConnection(private_mounts, MountOptions(direct=True, fstype="fuse.lxcfs")) as denied:
         run = world.request("abort-stuck-fuse", "gpu-01", params={"hold_seconds": 3, "fstype": "fuse.lxcfs"})
 
-        node_run = play_to_end(world, run)
+        node_run = world.play_to_end(run)
 
         assert outcomes(node_run)["abort-dead"] is StepOutcome.OK
         assert denied.exists()
@@ -90,7 +73,7 @@ def test_targets_that_vanish_while_the_gate_is_open_give_cleared(world: World, p
         assert [gate.step for gate in world.open_gates()] == ["abort-dead"]
         stuck.abort()
 
-        node_run = play_to_end(world, run)
+        node_run = world.play_to_end(run)
 
         assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CLEARED)
         assert outcomes(node_run)["abort-dead"] is StepOutcome.SKIPPED
@@ -107,7 +90,7 @@ def test_run_looks_again_and_leaves_what_is_no_longer_stuck(world: World, privat
         private_mounts.kill(reader)
         wait_until(lambda: stuck.waiting() == 0, "the reader's request is withdrawn")
 
-        node_run = play_to_end(world, run)
+        node_run = world.play_to_end(run)
 
         assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CLEARED)
         assert stuck.exists()
@@ -120,7 +103,7 @@ def test_a_dry_run_names_the_targets_and_touches_nothing(world: World, private_m
     with StuckConnection(private_mounts, OPTIONS) as stuck:
         run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD, dry_run=True)
 
-        node_run = play_to_end(world, run)
+        node_run = world.play_to_end(run)
 
         assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, None)
         assert outcomes(node_run)["abort-dead"] is StepOutcome.WOULD_CHANGE
@@ -132,7 +115,7 @@ def test_a_dry_run_names_the_targets_and_touches_nothing(world: World, private_m
 def test_a_healthy_node_is_well_without_a_gate(world: World) -> None:
     run = world.request("abort-stuck-fuse", "gpu-01", params={"fstype": OWN})
 
-    node_run = play_to_end(world, run)
+    node_run = world.play_to_end(run)
 
     assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.WELL)
     assert world.history(node_run).gates == ()

@@ -1,7 +1,6 @@
 """The incident on a booted node, cured over real SSH by the shipped runbook, on both databases."""
 
 import hashlib
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,13 +12,13 @@ from lab.stuck import BusyMount, MountOptions, StuckConnection
 from service.app.cancel_run import cancel_run
 from service.app.guard import GuardedExecutor
 from service.domain.node import Endpoint, ExecutorKind, Inventory, Node, View
-from service.domain.run import GateState, NodeRun, NodeRunState, Run, StepOutcome, Verdict
+from service.domain.run import GateState, NodeRunState, StepOutcome, Verdict
 from service.domain.script import ScriptKind, Stream
 from service.executors.local import LocalExecutor
 from service.executors.registry import ExecutorsByKind
 from service.executors.ssh.executor import SshExecutor
 from service.store.migrate import upgrade
-from tests.support.world import OPERATOR, RUNBOOKS, SECOND, RealClock, World
+from tests.support.world import OPERATOR, RUNBOOKS, SECOND, RealClock, World, outcomes
 
 pytest_plugins = ["lab.fixtures"]
 HOLD = {"hold_seconds": 3}
@@ -70,22 +69,6 @@ def world(url: str, lab_node: Booted) -> Iterator[World]:
     built.close()
 
 
-def play_to_end(world: World, run: Run) -> NodeRun:
-    """Answer every gate and wait for the end; the deadline only stops a hang."""
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline:
-        node_run = world.play(run)[0]
-        if node_run.state.ended or node_run.state is NodeRunState.STUCK:
-            return node_run
-        time.sleep(0.2)
-    raise AssertionError(f"it does not end: {node_run}")
-
-
-def outcomes(node_run: NodeRun) -> dict[str, StepOutcome | None]:
-    """Return the outcome of each step."""
-    return {result.step: result.outcome for result in node_run.results}
-
-
 def test_the_shipped_runbook_cures_the_incident_and_touches_nothing_else(world: World, lab_node: Booted) -> None:
     first, second = lab_node("gpu-01"), lab_node("gpu-02")
     with (
@@ -97,7 +80,7 @@ def test_the_shipped_runbook_cures_the_incident_and_touches_nothing_else(world: 
         read_before = busy.bytes_read()
         run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD)
 
-        node_run = play_to_end(world, run)
+        node_run = world.play_to_end(run)
 
         assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED)
         assert outcomes(node_run)["abort-dead"] is StepOutcome.CHANGED
@@ -148,7 +131,7 @@ def test_a_target_that_vanished_is_cleared_without_credit(world: World, lab_node
         assert [gate.state for gate in world.open_gates()] == [GateState.OPEN]
         stuck.kill_helper()
 
-        node_run = play_to_end(world, run)
+        node_run = world.play_to_end(run)
 
         assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CLEARED)
 
@@ -162,7 +145,7 @@ def test_a_boot_while_the_gate_is_open_voids_the_approval_and_asks_anew(world: W
     node.reboot()
     world.answer(gate, by=SECOND)
 
-    node_run = play_to_end(world, run)
+    node_run = world.play_to_end(run)
 
     history = world.history(node_run)
     assert node_run.verdict is Verdict.WELL

@@ -1,6 +1,5 @@
 """The incident on a booted node, cured over Run Command by the shipped runbook; no sshd is asked for anything."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from lab.ssm import Instance, Moment, Outcome, SsmServer
 from lab.stuck import BusyMount, StuckConnection
 from service.app.guard import GuardedExecutor
 from service.domain.node import Endpoint, ExecutorKind, Inventory, Node, View
-from service.domain.run import NodeRun, NodeRunState, Run, StepOutcome, Verdict
+from service.domain.run import NodeRunState, StepOutcome, Verdict
 from service.executors.local import LocalExecutor
 from service.executors.registry import ExecutorsByKind
 from service.executors.ssm.executor import SsmExecutor
@@ -60,17 +59,6 @@ def world(node: LabNode, tmp_path: Path) -> Iterator[World]:
     built.close()
 
 
-def play_to_end(world: World, run: Run) -> NodeRun:
-    """Answer every gate and wait for the end; the deadline only stops a hang."""
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline:
-        node_run = world.play(run)[0]
-        if node_run.state.ended or node_run.state is NodeRunState.STUCK:
-            return node_run
-        time.sleep(0.2)
-    raise AssertionError(f"it does not end: {node_run}")
-
-
 def test_the_incident_is_cured_over_run_command_and_each_script_was_sent_once(
     world: World, server: SsmServer, node: LabNode
 ) -> None:
@@ -79,7 +67,7 @@ def test_the_incident_is_cured_over_run_command_and_each_script_was_sent_once(
         read_before = busy.bytes_read()
         run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD)
 
-        node_run = play_to_end(world, run)
+        node_run = world.play_to_end(run)
 
         assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED)
         outcomes = {result.step: result.outcome for result in node_run.results}
@@ -101,7 +89,7 @@ def test_a_cure_whose_every_answer_is_lost_acts_once(world: World, server: SsmSe
     with StuckConnection(node) as stuck:
         run = world.request("abort-stuck-fuse", "gpu-01", params=HOLD)
 
-        node_run = play_to_end(world, run)
+        node_run = world.play_to_end(run)
 
         assert (node_run.verdict, stuck.freed()) == (Verdict.CURED, True)
     acting = [attempt for attempt in world.history(node_run).attempts if attempt.acting]
@@ -117,7 +105,7 @@ def test_a_boot_between_approval_and_arrival_runs_nothing(world: World, server: 
     node.reboot()
     world.answer(gate)
 
-    node_run = play_to_end(world, run)
+    node_run = world.play_to_end(run)
 
     history = world.history(node_run)
     assert node_run.verdict is Verdict.WELL

@@ -1,7 +1,7 @@
 """A client for the stand-in, and the few waits that its tests need."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,14 +95,13 @@ def running(*instances: Instance, **named: Any) -> Iterator[Ssm]:
     with SsmServer(**{"pace": 20, **named}) as server:
         for instance in instances or (Instance(id=FIRST, name="gpu-01"),):
             server.add(instance)
-        client = make_client(server)
+        client = make_client(server.environment())
         yield Ssm(server, client)
         client.close()
 
 
-def make_client(server: SsmServer, **named: Any) -> Any:
-    """Make a client of boto3 for a server; by default it gives up after five seconds and never tries again."""
-    found = server.environment()
+def make_client(found: Mapping[str, str], **named: Any) -> Any:
+    """Make a client of boto3 for the server that an environment names; by default it never tries again."""
     config = Config(**{"retries": {"total_max_attempts": 1}, "connect_timeout": 5, "read_timeout": 30, **named})
     with ONCE:
         return boto3.client(

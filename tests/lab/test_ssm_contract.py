@@ -17,6 +17,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from lab.ssm import Instance, SsmServer
+from tests.lab.ssm_support import make_client
 
 AWS_INSTANCE = os.environ.get("UNSTICK_AWS_INSTANCE", "")
 NOT_THERE = "i-0fffffffffffffff0"
@@ -75,21 +76,12 @@ class Endpoint:
 
 @pytest.fixture(scope="module", params=ENDPOINTS)
 def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
-    config = Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=30)
     if request.param == "aws":
         yield Endpoint(boto3.client("ssm", config=Config(retries={"mode": "adaptive"})), AWS_INSTANCE, 1.0)
         return
     with SsmServer(pace=20) as server:
         instance = server.add(Instance(id="i-0123456789abcdef0", name="gpu-01", tags={"unstick": "allowed"}))
-        found = server.environment()
-        client = boto3.client(
-            "ssm",
-            endpoint_url=found["AWS_ENDPOINT_URL_SSM"],
-            aws_access_key_id=found["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=found["AWS_SECRET_ACCESS_KEY"],
-            region_name=found["AWS_DEFAULT_REGION"],
-            config=config,
-        )
+        client = make_client(server.environment())
         yield Endpoint(client, instance.id, 0.02)
         client.close()
 

@@ -89,7 +89,7 @@ def test_a_connection_ends_before_or_after_the_call_took_effect(ssm: Ssm, outcom
 
 @pytest.mark.parametrize(("outcome", "accepted"), [(Outcome.HANG, False), (Outcome.HANG_AFTER, True)])
 def test_a_call_hangs_until_the_client_gives_up(ssm: Ssm, outcome: Outcome, accepted: bool) -> None:
-    client = make_client(ssm.server, read_timeout=0.2)
+    client = make_client(ssm.server.environment(), read_timeout=0.2)
     ssm.server.faults.hang_seconds = 5
     ssm.server.faults.next("SendCommand", outcome)
 
@@ -102,7 +102,7 @@ def test_a_call_hangs_until_the_client_gives_up(ssm: Ssm, outcome: Outcome, acce
 
 def test_boto3_by_itself_sends_an_ambiguous_command_again_and_the_log_shows_it(ssm: Ssm) -> None:
     since = len(ssm.server.calls_of("SendCommand"))
-    client = make_client(ssm.server, retries={"mode": "standard"})
+    client = make_client(ssm.server.environment(), retries={"mode": "standard"})
     ssm.server.faults.next("SendCommand", "cut_after", "internal_after", "ok")
 
     client.send_command(**SEND)
@@ -210,7 +210,7 @@ def test_a_signed_call_of_another_protocol_is_refused(ssm: Ssm, header: str, val
     def change(request: Any, **_: object) -> None:
         request.headers.replace_header(header, value)
 
-    client = make_client(ssm.server)
+    client = make_client(ssm.server.environment())
     client.meta.events.register("before-sign.ssm.ListCommands", change)
 
     with pytest.raises(ClientError, match="UnknownOperationException"):
@@ -227,11 +227,7 @@ def test_a_signed_call_of_another_protocol_is_refused(ssm: Ssm, header: str, val
     ],
 )
 def test_wrong_credentials_are_refused(ssm: Ssm, changed: dict[str, str], code: str) -> None:
-    class Other:
-        def environment(self) -> dict[str, str]:
-            return {**ssm.server.environment(), **changed}
-
-    client = make_client(Other())  # type: ignore[arg-type]
+    client = make_client({**ssm.server.environment(), **changed})
 
     with pytest.raises(ClientError, match=code):
         client.list_commands()

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import boto3
 import pytest
 
 from lab import leftovers
@@ -18,7 +17,7 @@ from lab.process import Process, stat_fields, wait_until
 from lab.ssm import Instance, Moment
 from lab.ssm.machines import node_instance
 from lab.stuck import FuseMount, MountOptions
-from tests.lab.ssm_support import FIRST, Ssm, running
+from tests.lab.ssm_support import FIRST, Ssm, make_client, running
 
 pytest_plugins = ["lab.fixtures"]
 pytestmark = pytest.mark.needs_root
@@ -91,13 +90,7 @@ def test_serve_gives_other_processes_a_node_by_name(node: Node) -> None:
         assert served.stdout is not None
         lines = iter(served.stdout.readline, "# Ctrl-C ends it\n")
         found = dict(line.removeprefix("export ").strip().split("=", 1) for line in lines if line.startswith("export"))
-        client = boto3.client(
-            "ssm",
-            endpoint_url=found["AWS_ENDPOINT_URL_SSM"],
-            aws_access_key_id=found["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=found["AWS_SECRET_ACCESS_KEY"],
-            region_name=found["AWS_DEFAULT_REGION"],
-        )
+        client = make_client(found)
         rows = client.describe_instance_information()["InstanceInformationList"]
         client.close()
         served.send_signal(signal.SIGTERM)

@@ -13,7 +13,7 @@ from service.app.ports import RunbookSource
 from service.app.read_runbook import examine
 from service.domain.runbook import Runbook
 from service.domain.script import ScriptKind
-from tests.runbooks.test_fuse_functions import MOUNTS, FakeNode, mount
+from tests.runbooks.test_fuse_functions import MOUNTS, FakeNode, mount, see_four_connections
 from tests.unit.runbook_text import script_of
 
 CHECK, RUN, VERIFY = ScriptKind.CHECK, ScriptKind.RUN, ScriptKind.VERIFY
@@ -43,15 +43,7 @@ def play(node: FakeNode, runbook: Runbook, place: str, *, shell: str = "") -> su
 def test_of_four_connections_one_is_aborted_and_what_has_no_mount_here_is_shown(
     node: FakeNode, runbook: Runbook
 ) -> None:
-    node.add(41, waiting=0)
-    node.add(57, waiting=5)
-    node.add(58, waiting=0)
-    node.add(60, waiting=3)
-    node.see_mounts(
-        mount(41, "fuse.lxcfs", "/var/lib/lxcfs")
-        + mount(57, "fuse.rclone", "/data")
-        + mount(58, "fuse.rclone", "/more")
-    )
+    see_four_connections(node, lxcfs_waiting=0)
 
     evidence = play(node, runbook, "evidence.run")
     check = play(node, runbook, "abort-dead.check")

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.fake_node import NOT_ROOT
+
+STRICT = Path("runbooks/lib/strict.sh").read_text()
 LIBRARY = Path("runbooks/lib/fuse.sh").read_text()
 FIRST_FUNCTION = "# Print the /proc folder of every process"
 
@@ -48,10 +51,10 @@ class FakeNode:
 
     def call(self, shell: str, *, holders: str = "") -> subprocess.CompletedProcess[str]:
         """Run some shell after the library, whose looks at /proc and /sys are turned to this tree."""
-        start = LIBRARY.index("control=")
+        strict = STRICT.replace('[ "$EUID" -ne 0 ]', NOT_ROOT['[ "$EUID" -ne 0 ]'])
         functions = LIBRARY[LIBRARY.index(FIRST_FUNCTION) :]
         script = f"""set -euo pipefail
-{LIBRARY[:start]}
+{strict}
 control={self.control}
 {functions}
 folders() {{ printf '%s\\n' {self.process}; }}
@@ -77,16 +80,19 @@ def mount(number: int, fstype: str, mountpoint: str, *, mount_id: int | None = N
 HELPERS = "".join(f"{number} 9 /proc/9 fusermount-serv\n" for number in (41, 57, 58, 60))
 
 
-def test_of_all_connections_only_the_dead_one_that_may_be_touched_is_aborted(node: FakeNode) -> None:
-    node.add(41, waiting=3)
-    node.add(57, waiting=5)
-    node.add(58, waiting=0)
-    node.add(60, waiting=3)
+def see_four_connections(node: FakeNode, *, lxcfs_waiting: int) -> None:
+    """Show lxcfs, a dead rclone, an idle one, and a connection that no process here has mounted."""
+    for number, waiting in ((41, lxcfs_waiting), (57, 5), (58, 0), (60, 3)):
+        node.add(number, waiting=waiting)
     node.see_mounts(
         mount(41, "fuse.lxcfs", "/var/lib/lxcfs")
         + mount(57, "fuse.rclone", "/data")
         + mount(58, "fuse.rclone", "/more")
     )
+
+
+def test_of_all_connections_only_the_dead_one_that_may_be_touched_is_aborted(node: FakeNode) -> None:
+    see_four_connections(node, lxcfs_waiting=3)
 
     said = node.call("dead | tee $UNSTICK_TARGETS; dead | approved | abort", holders=HELPERS)
 

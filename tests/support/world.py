@@ -1,6 +1,7 @@
 """The real service without its web: a real store, real use cases, and executors that a test chooses."""
 
 import itertools
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,7 @@ from service.app.service import Service
 from service.domain.audit import first_fault
 from service.domain.node import Controller, Endpoint, ExecutorKind, Inventory, Node, View
 from service.domain.person import Person, Role
-from service.domain.run import Gate, GateState, History, NodeRun, Run
+from service.domain.run import Gate, GateState, History, NodeRun, NodeRunState, Run, StepOutcome
 from service.domain.script import sha256
 from service.executors.envelope import node_runner
 from service.executors.scripted import ScriptedExecutor
@@ -25,6 +26,8 @@ from service.store.sql_store import SqlStore
 from tests.support.database import prepare
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
+#: It only stops a hang of a run on a real node.
+PATIENCE = 240.0
 OPERATOR = Person("operator", frozenset({Role.OPERATOR}))
 SECOND = Person("second", frozenset({Role.APPROVER}))
 
@@ -102,6 +105,11 @@ def local_nodes(
     return Inventory(nodes, {"head": head})
 
 
+def outcomes(node_run: NodeRun) -> dict[str, StepOutcome | None]:
+    """Return the outcome of each step."""
+    return {result.step: result.outcome for result in node_run.results}
+
+
 @dataclass
 class World:
     """One service and the hands of its persons."""
@@ -171,6 +179,16 @@ class World:
             for gate in gates:
                 self.answer(gate, by=by, approve=gate.step not in deny)
         return self.node_runs(run)
+
+    def play_to_end(self, run: Run) -> NodeRun:
+        """Answer every gate and wait, by the real clock, until the first node run has ended or is stuck."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            node_run = self.play(run)[0]
+            if node_run.state.ended or node_run.state is NodeRunState.STUCK:
+                return node_run
+            time.sleep(0.2)
+        raise AssertionError(f"it does not end: {node_run}")
 
     def answer(self, gate: Gate, *, by: Person = SECOND, approve: bool = True, reason: str = "seen") -> Gate:
         """Answer one gate."""

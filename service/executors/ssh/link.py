@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -138,13 +138,12 @@ class Dialler:
         key = self.keys.key_of(endpoint)
         sock = self._through(carrier, endpoint) if carrier else self._dial(endpoint)
         transport = self._transport(sock, known.algorithms())
-        try:
+        with ExitStack() as given_up:
+            given_up.callback(transport.close)
             self._shake_hands(transport, endpoint)
             judge_host_key(_shown(transport), endpoint, known=known, now=self.now())
             self._log_in(transport, endpoint, key=key)
-        except BaseException:
-            transport.close()
-            raise
+            given_up.pop_all()
         return Link(endpoint, transport, patience=self.patience, watchdog=self.watchdog, on_close=on_close)
 
     def offered(self, endpoint: Endpoint, algorithms: tuple[str, ...], *, carrier: Link | None) -> Shown:

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -164,23 +164,21 @@ class LinkPool:
             link = self._connector.connect(key.endpoint, None, on_close=lambda: None)
         else:
             carrier = self.take(jump, carries=True)
-            try:
+            with ExitStack() as given_up:
+                given_up.callback(self.give, carrier)
                 with self._turnstile(jump):
                     link = self._connector.connect(key.endpoint, carrier, on_close=lambda: self.give(carrier))
-            except BaseException:
-                self.give(carrier)
-                raise
+                given_up.pop_all()
         # Nothing is executed on a jump host, and its user often has no shell.
         return link if key.carries else self._look_around(link)
 
     def _look_around(self, link: Link) -> Link:
-        try:
+        with ExitStack() as given_up:
+            given_up.callback(link.close)
             seen = look(link)
             judge(seen, link.endpoint)
             link.boot_id = seen.boot_id
-        except BaseException:
-            link.close()
-            raise
+            given_up.pop_all()
         return link
 
     def _turnstile(self, jump: Endpoint) -> threading.Semaphore:
