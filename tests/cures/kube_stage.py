@@ -26,10 +26,10 @@ TRAINING = Owner("StatefulSet", "train")
 SECONDS = 120
 
 
-def permissions() -> Permissions:
-    """Return the rights that the documentation gives."""
-    role = next(one for one in yaml.safe_load_all(RBAC.read_text()) if "rules" in one)
-    return Permissions(role["rules"])
+def permissions(role: str = "unstick-drain") -> Permissions:
+    """Return the rights that a role of the documentation gives."""
+    known = {one["metadata"]["name"]: one["rules"] for one in yaml.safe_load_all(RBAC.read_text()) if "rules" in one}
+    return Permissions(known[role])
 
 
 @contextmanager
