@@ -26,7 +26,10 @@ _ERRORS: Final[Mapping[int, type[UnstickError]]] = {
     kind.status: kind for kind in (InvalidInput, Unauthenticated, Forbidden, NotFound, Conflict, Unavailable)
 }
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
-_HOW_TO_GET_ONE: Final = "On the service's host: unstick token create --name YOU --role operator"
+_HOW_TO_GET_ONE: Final = (
+    "On the service's host: unstick token create --name YOU --role operator "
+    "(in place of a lost one: a new --name, and --person YOU)"
+)
 #: Pauses before a request whose answer was lost is sent again, under the same idempotency key.
 _PAUSES: Final = (0.5, 1.0, 2.0, 4.0)
 

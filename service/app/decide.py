@@ -6,7 +6,7 @@ from service.app.ports import Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
 from service.domain.errors import Conflict, Forbidden, InvalidInput
-from service.domain.person import Person, Role
+from service.domain.person import Person, Role, way_to_role
 from service.domain.run import Gate, GateState, Run
 from service.domain.runbook import ApprovalKind
 
@@ -53,7 +53,7 @@ def check_may_answer(gate: Gate, run: Run, *, person: Person) -> None:
     match gate.kind:
         case ApprovalKind.CONFIRM:
             if not person.roles & {Role.OPERATOR, Role.APPROVER}:
-                raise Forbidden(f"{person.name} may not answer gates.", "An operator or an approver may.")
+                raise _lacks(person, Role.OPERATOR, Role.APPROVER)
         case ApprovalKind.SECOND_PERSON | ApprovalKind.NONE:
             # Who requested it hears that first: another role would not help him.
             if person.name in run.requesters:
@@ -62,9 +62,11 @@ def check_may_answer(gate: Gate, run: Run, *, person: Person) -> None:
                     f"It needs an approver who did not request it; to withdraw the run: unstick cancel {run.id}",
                 )
             if Role.APPROVER not in person.roles:
-                raise Forbidden(
-                    f"{person.name} may not answer this gate.", "It needs an approver who did not request the run."
-                )
+                raise _lacks(person, Role.APPROVER)
+
+
+def _lacks(person: Person, *roles: Role) -> Forbidden:
+    return Forbidden(f"{person.with_roles}, which may not answer this gate.", way_to_role(person.name, *roles))
 
 
 def _check_open(gate: Gate, *, service: Service) -> None:

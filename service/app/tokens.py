@@ -1,14 +1,17 @@
 """API tokens: made on the host, shown once, stored as a digest."""
 
 import secrets
+import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import count
 
 from service.app.ports import Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
-from service.domain.errors import InvalidInput, NotFound, Unauthenticated, Unavailable
+from service.domain.errors import Conflict, InvalidInput, NotFound, Unauthenticated, Unavailable
 from service.domain.person import Person, Role, Token
 from service.domain.script import sha256
 
@@ -19,22 +22,51 @@ PREFIX = "unstick_"
 def create_token(
     service: Service, name: str, *, roles: frozenset[Role], person: str, by: str, expires: datetime | None = None
 ) -> str:
-    """Add a token and return it; it cannot be read again. Conflict when the name is taken."""
+    """Add a token and return it; it cannot be read again.
+
+    Raises Conflict when the name is taken, with the words that make another one for the same person,
+    and InvalidInput for a token without a role, a name or a future.
+    """
     if not roles:
         raise InvalidInput("A token needs a role.", f"The roles are: {', '.join(Role)}.")
     if not name.strip() or not person.strip():
         raise InvalidInput("A token needs a name and a person.", "Give --name.")
     text = PREFIX + secrets.token_urlsafe(32)
     now = service.clock.now()
+    refuse_past(expires, now=now)
     token = Token(service.clock.new_id(), name, person, roles, sha256(text), now, expires)
 
     def record(transaction: Transaction) -> None:
+        _refuse_taken(transaction.tokens(), token)
         transaction.add_token(token)
         body = {"name": name, "person": person, "roles": sorted(roles)}
         transaction.append(Fact("token.created", f"token/{token.id}", by, on_behalf_of=person, body=body))
 
     service.store.write(record)
     return text
+
+
+def refuse_past(expires: datetime | None, *, now: datetime) -> None:
+    """Raise InvalidInput for a token that would have ended already."""
+    if expires is not None and expires <= now:
+        ended = f"{expires.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        reason = f"The token would have ended at {ended}, and it is {now.astimezone(UTC):%Y-%m-%d %H:%M:%S}."
+        raise InvalidInput(reason, "Give a time that is to come, such as 12h or 90d, or none.")
+
+
+def _refuse_taken(tokens: Sequence[Token], token: Token) -> None:
+    """Raise Conflict when the name is taken: most often by a token that was lost, and whose person needs another."""
+    names = {one.name for one in tokens}
+    earlier = next((one for one in tokens if one.name == token.name), None)
+    if earlier is None:
+        return
+    free = next(name for number in count(2) if (name := f"{token.name}-{number}") not in names)
+    roles = " ".join(f"--role {role}" for role in sorted(token.roles))
+    another = f"unstick token create --name {shlex.quote(free)} --person {shlex.quote(earlier.person)} {roles}"
+    raise Conflict(
+        f"There is a token {token.name} already, of the person {earlier.person}; a name is taken once.",
+        f"If it is lost, end it: unstick token revoke {shlex.quote(token.name)}. Another one of that person: {another}",
+    )
 
 
 def revoke_token(service: Service, token_id: str, *, by: str) -> None:

@@ -1,21 +1,25 @@
 """`unstick token`: who may ask the service; works on the database, also beside a running service."""
 
 import getpass
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from service import main
 from service.app.service import Service
-from service.app.tokens import create_token, revoke_token
+from service.app.tokens import create_token, refuse_past, revoke_token
 from service.cli.asking import Json
 from service.cli.databases import database_is_there, database_name
 from service.cli.moments import parse_moment
 from service.cli.printing import print_json, print_table, say, tell
 from service.domain.person import Role, Token
 from service.settings import load_settings
+
+#: More names are not listed.
+_MOST_NAMES: Final = 5
 
 
 def add_to(app: typer.Typer) -> None:
@@ -40,23 +44,55 @@ def create(
         ),
     ],
     person: Annotated[
-        str | None, typer.Option(metavar="P", help="Whose it is; the token's name by default. One person, many tokens.")
+        str | None,
+        typer.Option(
+            metavar="P",
+            help="Whose it is; a new person with the token's name by default. For another token of somebody who has "
+            "one, or lost one, name him here: only then do both count as one person at a second-person gate.",
+        ),
     ] = None,
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it ends: 12h, 90d or an ISO time.")] = None,
 ) -> None:
-    """Make a token and print it, alone, on standard output. It is not stored and cannot be shown again."""
-    until = parse_moment(expires, now=main.SystemClock().now()) if expires is not None else None
+    """Make a token and print it, alone, on standard output. It is not stored and cannot be shown again.
+
+    One that was lost: `unstick token revoke NAME`, then make another with a new --name and the same --person.
+    """
+    now = main.SystemClock().now()
+    until = parse_moment(expires, now=now) if expires is not None else None
+    # Before the database is opened, which makes one where there is none.
+    refuse_past(until, now=now)
     settings = load_settings()
     was_there = database_is_there(settings)
     with _service(must_exist=False) as service:
         by = f"cli:{getpass.getuser()}"
+        known = service.store.read(lambda reader: reader.tokens())
         say(create_token(service, name, roles=frozenset(role), person=person or name, by=by, expires=until))
+        _tell_whose(person or name, known, is_named=person is not None)
     database = database_name(settings)
     if was_there:
         tell(f"It is in the database {database}")
     else:
         tell(f"There was no database, so a new one was made: {database}")
         tell("If the service has another one, go to its folder or set UNSTICK_DATABASE_URL.")
+
+
+def _tell_whose(person: str, known: Sequence[Token], *, is_named: bool) -> None:
+    """Say of which person the new token is: who lost one must not become a second person unawares."""
+    others = [token.name for token in known if token.person == person]
+    if others:
+        tell(f"It is of the person {person}, who has {_some(others)} too.")
+        return
+    persons = sorted({token.person for token in known})
+    beside = f", beside {_some(persons)}" if persons else ""
+    tell(f"It is of the person {person}, who is new here{beside}.")
+    if persons and not is_named:
+        tell("If it was meant for one of them, revoke it and make it with --person:")
+        tell(f"  unstick token revoke {shlex.quote(person)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def list_tokens(*, json: Json = False) -> None:

@@ -1,5 +1,6 @@
 """Persons, roles, tokens: who asks, and what he may do."""
 
+import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -51,6 +52,20 @@ _GRANTS: dict[Role, frozenset[Permission]] = {
 }
 
 
+def roles_that_may(permission: Permission) -> tuple[Role, ...]:
+    """Return the roles that grant a permission."""
+    return tuple(role for role in Role if permission in _GRANTS[role])
+
+
+def way_to_role(person: str, *roles: Role) -> str:
+    """Return how this person comes by one of these roles, in words."""
+    named = " or ".join(part for part in (", ".join(roles[:-1]), str(roles[-1])) if part)
+    return (
+        f"It takes the role {named}. On the service's host: "
+        f"unstick token create --name NAME --person {shlex.quote(person)} --role {roles[0]}"
+    )
+
+
 @dataclass(frozen=True)
 class Person:
     """Somebody who is known, with the roles of the token that was used."""
@@ -61,6 +76,13 @@ class Person:
     def may(self, permission: Permission) -> bool:
         """Whether one of the roles grants it."""
         return any(permission in _GRANTS[role] for role in self.roles)
+
+    @property
+    def with_roles(self) -> str:
+        """Return which token was used, such as `ann's token has the role viewer`; for a refusal."""
+        if not self.roles:
+            return f"{self.name}'s token has no role"
+        return f"{self.name}'s token has the role{'' if len(self.roles) == 1 else 's'} {', '.join(sorted(self.roles))}"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.app.service import Service
 from service.app.tokens import authenticate
 from service.domain.errors import BrokenRule, Forbidden, Unauthenticated, UnstickError
-from service.domain.person import Permission, Person
+from service.domain.person import Permission, Person, roles_that_may, way_to_role
 from service.web import errors
 
 #: What anybody may read: whether the service lives, and how it is spoken to.
@@ -66,8 +66,8 @@ class Needs(SecurityBase):
             raise errors.UNKNOWN
         if not person.may(self.permission):
             raise Forbidden(
-                f"{person.name} has no permission to {self.permission} with this token.",
-                "Use a token with another role; `unstick token create --role` makes one.",
+                f"{person.with_roles}, which may not {self.permission}.",
+                way_to_role(person.name, *roles_that_may(self.permission)),
             )
         return person
 

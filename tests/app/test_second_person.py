@@ -35,7 +35,9 @@ def test_an_operator_is_refused_at_a_second_person_gate(make: Make) -> None:
     world.request("stronger", "gpu-01", person=OTHER)
     world.settle()
 
-    with pytest.raises(Forbidden, match="needs an approver"):
+    with pytest.raises(
+        Forbidden, match=r"token has the role operator, which may not answer this gate\. It takes the role approver\."
+    ):
         world.answer(world.open_gates()[0], by=OPERATOR)
 
 

@@ -56,6 +56,8 @@ def test_a_revoked_token_is_refused_at_once(service: Serving) -> None:
     [
         ("token", "create", "--name", "a", "--role", "king"),
         ("token", "create", "--name", "a", "--role", "viewer", "--expires", "soon"),
+        ("token", "create", "--name", "a", "--role", "viewer", "--expires", "2020-01-31T18:00:00+00:00"),
+        ("token", "create", "--name", "a", "--role", "viewer", "--expires", "0d"),
         ("token", "list"),
         ("audit", "verify"),
     ],
@@ -75,6 +77,38 @@ def test_a_name_is_taken_once(place: Installation) -> None:
     again = place("token", "create", "--name", "ann", "--role", Role.VIEWER)
 
     assert (again.returncode, again.stdout) == (2, "")
+
+
+def test_who_lost_a_token_is_told_how_to_get_another_as_the_same_person(place: Installation) -> None:
+    place.token("ann", Role.OPERATOR, person="ann@example.org")
+    place.token("ann-2", Role.OPERATOR, person="ann@example.org")
+
+    taken = place("token", "create", "--name", "ann", "--role", "operator", "--role", "approver")
+    command = taken.stderr.splitlines()[1].partition("Another one of that person: unstick ")[2]
+    typed = place(*command.split())
+
+    assert taken.stderr.splitlines() == [
+        "There is a token ann already, of the person ann@example.org; a name is taken once.",
+        "If it is lost, end it: unstick token revoke ann. Another one of that person: unstick token create --name ann-3 "
+        + "--person ann@example.org --role approver --role operator",
+    ]
+    assert typed.returncode == 0, typed.stderr
+    assert typed.stderr.startswith("It is of the person ann@example.org, who has ann, ann-2 too.\n")
+
+
+def test_a_token_that_makes_a_new_person_says_so_and_how_to_mend_it(place: Installation) -> None:
+    place.token("ann", Role.OPERATOR)
+
+    unawares = place("token", "create", "--name", "ann-laptop", "--role", "operator")
+    meant = place("token", "create", "--name", "bobs", "--role", "operator", "--person", "bob")
+
+    assert unawares.stderr.splitlines()[:3] == [
+        "It is of the person ann-laptop, who is new here, beside ann.",
+        "If it was meant for one of them, revoke it and make it with --person:",
+        "  unstick token revoke ann-laptop",
+    ]
+    assert meant.stderr.splitlines()[:1] == ["It is of the person bob, who is new here, beside ann, ann-laptop."]
+    assert "revoke" not in meant.stderr
 
 
 def test_a_whole_chain_exits_0_with_its_head(place: Installation) -> None:

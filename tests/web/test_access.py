@@ -123,16 +123,33 @@ def test_a_refusal_names_the_person_and_the_way_out(api: Api) -> None:
         "type": "urn:unstick:problem:forbidden",
         "title": "This person may not do that.",
         "status": 403,
-        "detail": "viewer has no permission to request with this token.",
-        "way_out": "Use a token with another role; `unstick token create --role` makes one.",
+        "detail": "viewer's token has the role viewer, which may not request.",
+        "way_out": "It takes the role operator. On the service's host: "
+        "unstick token create --name NAME --person viewer --role operator",
         "code": "forbidden",
     }
 
 
-def test_everybody_who_is_not_known_gets_the_same_answer(api: Api, world: World) -> None:
-    clock = world.clock
+def test_a_refusal_names_every_role_that_is_had_and_every_one_that_would_do(api: Api, world: World) -> None:
+    both = create_token(world.service, "o", roles=frozenset({Role.SOURCE, Role.ADMIN}), person="o x", by="t")
+    bearer = {"Authorization": f"Bearer {both}"}
+
+    deciding = api.post("/approvals/none/approve", {"digest": DIGEST}, role=None, headers=bearer)
+    reading = api.get("/runs", role=Role.SOURCE)
+
+    assert deciding.json()["detail"] == "o x's token has the roles admin, source, which may not decide."
+    assert deciding.json()["way_out"].startswith("It takes the role operator or approver. On the service's host: ")
+    assert deciding.json()["way_out"].endswith("--person 'o x' --role operator")
+    assert reading.json()["detail"] == "source's token has the role source, which may not read."
+    assert reading.json()["way_out"].startswith("It takes the role viewer, operator, approver or admin. ")
+
+
+def test_everybody_who_is_not_known_gets_the_same_answer(api: Api, world: World, clock: SteppedClock) -> None:
     reader = frozenset({Role.VIEWER})
-    expired = create_token(world.service, "old", roles=reader, person="p", by="t", expires=clock.now())
+    expired = create_token(
+        world.service, "old", roles=reader, person="p", by="t", expires=clock.now() + timedelta(hours=1)
+    )
+    clock.at += timedelta(hours=1)
     revoked = create_token(world.service, "gone", roles=reader, person="p", by="t")
     revoke_token(world.service, "gone", by="t")
     good = api.tokens[Role.VIEWER]
