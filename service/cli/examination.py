@@ -10,6 +10,7 @@ from service import main
 from service.app.finding import Severity
 from service.app.lint import lint_files, runbook_files
 from service.domain.errors import ConfigInvalid, UnstickError
+from service.domain.logins import beliefs
 from service.domain.node import Endpoint, ExecutorKind, Inventory
 from service.executors.not_sent import NotSent
 from service.executors.ssh.keys import KeyRing
@@ -68,6 +69,7 @@ def _inventory(path: Path) -> Iterator[Seen]:
     yield Seen(True, f"{path}: {len(inventory.nodes)} nodes, {len(inventory.controllers)} controllers")
     yield from _others_may_write(path)
     yield from _keys(inventory)
+    yield from (Seen(True, belief) for belief in beliefs(_reached_by_ssh(inventory)))
 
 
 def _sources(settings: Settings) -> Iterator[Seen]:

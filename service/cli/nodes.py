@@ -14,6 +14,7 @@ from service.app.check_nodes import NodeCheck, check_nodes
 from service.cli.asking import Json, client, pairs
 from service.cli.printing import print_json, print_table, say, tell
 from service.domain.errors import Conflict, InvalidInput, NotFound
+from service.domain.logins import beliefs
 from service.domain.node import Become, Endpoint, ExecutorKind, Inventory, Login, Node, View
 from service.domain.public_key import parse_public_key
 from service.inventory.edit import append_node, render_node
@@ -114,6 +115,8 @@ def check(
     settings, clock = load_settings(), main.SystemClock()
     inventory = main.read_inventory(settings, clock, names=names or [])
     endpoints = _endpoints(inventory, names or [])
+    for belief in beliefs(endpoints):
+        tell(belief)
     rows: list[NodeCheck] = []
     with closing(main.build_executors(clock)) as executors:
         for row in check_nodes(endpoints, executors, clock=clock, service_id=main.service_id(settings)):
@@ -210,12 +213,24 @@ def _add(node: Node, jump: str | None, *, wishes: _Wishes) -> None:
     sys.stdout.flush()
     if node.endpoint.executor is ExecutorKind.SSH and not (node.endpoint.host_keys or node.endpoint.host_authorities):
         tell("It names no host key, so no script is sent there before a known_hosts file does: add --scan.")
+    _tell_of_login(node.endpoint)
     file = main.inventory_file(settings)
     if wishes.write:
         append_node(file, node)
         tell(f"Written to {file}. Next: unstick nodes check {node.name}")
     else:
         tell(f"Nothing was written. Put this into {file}, or add --write.")
+
+
+def _tell_of_login(endpoint: Endpoint) -> None:
+    """Say what is wrong with the user who logs in, or only believed: nobody has logged in yet."""
+    if endpoint.executor is ExecutorKind.SSH and endpoint.login is Login.ROOT and endpoint.user != "root":
+        tell(
+            f"{endpoint.user} is not root, and --login root lets nobody else in, so no script is sent there: "
+            "add --login system or --login lingering, whichever is true of the user."
+        )
+    for belief in beliefs([endpoint]):
+        tell(belief)
 
 
 def _scanned(endpoint: Endpoint, *, yes: bool) -> str:

@@ -193,3 +193,32 @@ def test_an_address_where_nobody_answers_is_told(place: Installation) -> None:
     assert done.returncode == 2
     assert "gpu-01" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("login", "said"),
+    [
+        ("root", "alice is not root, and --login root lets nobody else in, so no script is sent there: "),
+        ("lingering", "alice is believed to linger on gpu-01 (`login: lingering`), which is seen only once alice is "),
+    ],
+)
+def test_add_says_of_a_user_what_must_be_known_before_the_first_login(
+    place: Installation, login: str, said: str
+) -> None:
+    words = ("--user", "alice", "--login", login, "--key-file", "id", "--host-key", KEY)
+
+    done = place("nodes", "add", "gpu-01", *words)
+
+    assert (done.returncode, done.stderr.startswith(said)) == (0, True), done.stderr
+
+
+def test_check_says_whom_it_believes_before_it_logs_in(place: Installation) -> None:
+    node = "{executor: ssh, address: 127.0.0.1, port: 9, user: alice, login: system, key_file: id}"
+    (place.folder / "config" / "inventory.yaml").write_text(f"nodes: {{gpu-01: {node}}}\n")
+
+    done = place("nodes", "check", "gpu-01")
+    doctor = place("doctor")
+
+    assert done.stderr.startswith("alice is believed to be a system user on gpu-01 (`login: system`)")
+    assert "gpu-01  NOT READY" in done.stdout
+    assert "alice is believed to be a system user on gpu-01 (`login: system`)" in doctor.stdout

@@ -69,7 +69,7 @@ def judge_unseen(endpoint: Endpoint) -> None:
     before anybody logs in.
     """
     if endpoint.login is Login.ROOT and endpoint.user != "root":
-        raise _user_refused(endpoint, endpoint.user, _ROOT_RULE)
+        raise _user_refused(endpoint, endpoint.user, rule=_ROOT_RULE)
 
 
 def judge(seen: FirstLook, endpoint: Endpoint) -> None:
@@ -96,15 +96,20 @@ def _judge_user(seen: FirstLook, endpoint: Endpoint) -> None:
             allowed, rule = seen.lingering, f"`login: lingering` wants /var/lib/systemd/linger/{seen.user}"
         case _:
             assert_never(endpoint.login)
-    if not allowed:
-        raise _user_refused(endpoint, f"{seen.user} (uid {seen.uid})", rule)
+    if allowed:
+        return
+    harmed = ""
+    if seen.uid >= _FIRST_NORMAL_UID and not seen.lingering:
+        # Whoever is sent to look for the fault must know that it may be this look.
+        harmed = f" This look was such a login: if it was the last one of {seen.user}, they are gone now."
+    raise _user_refused(endpoint, f"{seen.user} (uid {seen.uid})", rule=rule, harmed=harmed)
 
 
-def _user_refused(endpoint: Endpoint, user: str, rule: str) -> NotSent:
+def _user_refused(endpoint: Endpoint, user: str, *, rule: str, harmed: str = "") -> NotSent:
     return NotSent(
         NotStarted.LOGIN,
-        f"{user} may not be used on {endpoint.name}: {rule}, because closing the "
-        "last session of any other user fires RemoveIPC, which deletes the shared memory and semaphores it has.",
+        f"{user} may not be used on {endpoint.name}: {rule}, because closing the last session of any other user fires "
+        f"RemoveIPC, which deletes the shared memory and semaphores it has.{harmed}",
         "Log in as root; or as a system user, with `login: system`; or run "
         f"`loginctl enable-linger {endpoint.user}` there, with `login: lingering`.",
     )

@@ -62,6 +62,18 @@ def test_any_other_user_is_refused_before_a_script_is_sent(
     assert not (tmp_path / "count").exists()
 
 
+def test_a_look_that_may_have_done_the_harm_itself_says_so(sshd: Sshd, ssh: SshExecutor) -> None:
+    reports = [
+        ssh.start(order(sshd.endpoint(user=user, login=login), "true"), Heard())
+        for user, login in (("carol", Login.LINGERING), ("alice", Login.SYSTEM), ("alice", Login.ROOT))
+    ]
+
+    harmed = "This look was such a login: if it was the last one of carol, they are gone now."
+    # Alice lingers, and as root nobody has logged her in.
+    assert [harmed in report.reason for report in reports] == [True, False, False]
+    assert not any("such a login" in report.reason for report in reports[1:])
+
+
 def test_a_user_that_cannot_be_root_is_refused_without_logging_in(sshd: Sshd, ssh: SshExecutor) -> None:
     nobody_listens = replace(sshd.endpoint(user="alice", login=Login.ROOT), port=1)
 
