@@ -134,8 +134,9 @@ def _follow(service: Client, accepted: dict[str, Any], *, until: Until | None, a
 def _tell_end(run: dict[str, Any], code: Exit) -> None:
     verdicts = sorted({node["verdict"] for node in run["nodes"] if node.get("verdict")})
     dry = " (dry run)" if run["dry_run"] else ""
-    gate = " at an open gate" if code is Exit.GATE_OPEN and open_gates(run) else ""
-    say(f"run {run['id']} {run['state']}{gate}{dry}{': ' if verdicts else ''}{', '.join(verdicts)}")
+    # A node run is recorded as waiting only a moment after its gate; other nodes of the run may go on meanwhile.
+    state = "stands at an open gate" if code is Exit.GATE_OPEN else run["state"]
+    say(f"run {run['id']} {state}{dry}{': ' if verdicts else ''}{', '.join(verdicts)}")
     if code is not Exit.SUCCEEDED:
         for command in next_commands(run):
             say(f"  {command}")

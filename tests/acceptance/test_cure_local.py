@@ -41,7 +41,7 @@ def test_a_dead_server_s_connection_is_aborted_and_the_node_is_proven_cured(
 
         node_run = world.play_to_end(run)
 
-        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED)
+        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED), world.told(node_run)
         assert outcomes(node_run) == {
             "evidence": StepOutcome.OK,
             "abort-dead": StepOutcome.CHANGED,
@@ -75,7 +75,7 @@ def test_targets_that_vanish_while_the_gate_is_open_give_cleared(world: World, p
 
         node_run = world.play_to_end(run)
 
-        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CLEARED)
+        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CLEARED), world.told(node_run)
         assert outcomes(node_run)["abort-dead"] is StepOutcome.SKIPPED
 
 
@@ -92,7 +92,7 @@ def test_run_looks_again_and_leaves_what_is_no_longer_stuck(world: World, privat
 
         node_run = world.play_to_end(run)
 
-        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CLEARED)
+        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CLEARED), world.told(node_run)
         assert stuck.exists()
         acted = next(one for one in world.history(node_run).attempts if one.acting)
         said = world.service.store.read(lambda reader: reader.output(acted.id, Stream.STDOUT)).decode()
@@ -105,7 +105,7 @@ def test_a_dry_run_names_the_targets_and_touches_nothing(world: World, private_m
 
         node_run = world.play_to_end(run)
 
-        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, None)
+        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, None), world.told(node_run)
         assert outcomes(node_run)["abort-dead"] is StepOutcome.WOULD_CHANGE
         assert stuck.reader_state() == "D"
         assert stuck.waiting() > 0
@@ -117,5 +117,5 @@ def test_a_healthy_node_is_well_without_a_gate(world: World) -> None:
 
     node_run = world.play_to_end(run)
 
-    assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.WELL)
+    assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.WELL), world.told(node_run)
     assert world.history(node_run).gates == ()

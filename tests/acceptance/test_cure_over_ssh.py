@@ -82,7 +82,7 @@ def test_the_shipped_runbook_cures_the_incident_and_touches_nothing_else(world: 
 
         node_run = world.play_to_end(run)
 
-        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED)
+        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED), world.told(node_run)
         assert outcomes(node_run)["abort-dead"] is StepOutcome.CHANGED
         assert stuck.freed()
         assert busy.exists()
@@ -133,7 +133,7 @@ def test_a_target_that_vanished_is_cleared_without_credit(world: World, lab_node
 
         node_run = world.play_to_end(run)
 
-        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CLEARED)
+        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CLEARED), world.told(node_run)
 
 
 def test_a_boot_while_the_gate_is_open_voids_the_approval_and_asks_anew(world: World, lab_node: Booted) -> None:

@@ -69,7 +69,7 @@ def test_the_incident_is_cured_over_run_command_and_each_script_was_sent_once(
 
         node_run = world.play_to_end(run)
 
-        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED)
+        assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED), world.told(node_run)
         outcomes = {result.step: result.outcome for result in node_run.results}
         assert outcomes["abort-dead"] is StepOutcome.CHANGED
         assert stuck.freed()

@@ -97,7 +97,7 @@ def cured(output: str) -> bool:
     promised = (
         "State:\tD (disk sleep)",
         "gpu-01 abort-dead would act on: connection ",
-        "waiting at an open gate",
+        "stands at an open gate",
         "second-person $ unstick approve ",
         "verdict: cured",
         "Ended succeeded, verdict cured.",

@@ -19,7 +19,7 @@ from service.domain.audit import first_fault
 from service.domain.node import Controller, Endpoint, ExecutorKind, Inventory, Node, View
 from service.domain.person import Person, Role
 from service.domain.run import Gate, GateState, History, NodeRun, NodeRunState, Run, StepOutcome
-from service.domain.script import sha256
+from service.domain.script import Stream, sha256
 from service.executors.envelope import node_runner
 from service.executors.scripted import ScriptedExecutor
 from service.store.sql_store import SqlStore
@@ -206,6 +206,16 @@ class World:
     def history(self, node_run: NodeRun) -> History:
         """Return the record of a node run."""
         return self.service.store.read(lambda reader: reader.history(node_run.id))
+
+    def told(self, node_run: NodeRun) -> str:
+        """Return what the record holds of a node run: for a test that failed, to say why."""
+        lines = [f"{node_run.state} {node_run.verdict}: {node_run.reason}"]
+        for one in self.history(node_run).attempts:
+            lines.append(f"{one.step} {one.kind} {one.state} exit {one.exit_code} {one.reason}")
+            for stream in (Stream.STDOUT, Stream.STDERR):
+                output = self.service.store.read(lambda reader, a=one.id, s=stream: reader.output(a, s))  # type: ignore[misc]
+                lines += [f"  {line}" for line in output.decode(errors="replace")[-3000:].splitlines()]
+        return "\n".join(lines)
 
     def facts(self, run: Run) -> list[str]:
         """Return the actions of the audit events of a run, in order."""

@@ -103,8 +103,12 @@ class Link:
         A dead machine sends neither FIN nor RST, and the keepalive of paramiko waits for no answer, so this
         asks for one (RFC 4254, section 4: a request with `want reply` is always answered).
         """
-        with self._asking, self.cut_after(self.patience.answer):
-            self.transport.global_request("keepalive@openssh.com", wait=True)
+        try:
+            with self._asking, self.cut_after(self.patience.answer):
+                self.transport.global_request("keepalive@openssh.com", wait=True)
+        except BROKEN:
+            # Only the writer has noticed so far that the connection is gone.
+            return False
         return self.alive()
 
     def channel(self) -> paramiko.Channel:
