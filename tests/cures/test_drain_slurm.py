@@ -1,16 +1,23 @@
 """A node of a real Slurm is drained while a job runs, really reboots, is proven well, and is given back."""
 
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from lab.nodes import Node
 from lab.process import wait_until
 from lab.slurm import Slurm
+from service import main
+from service.domain.node import Endpoint, ExecutorKind, View
+from service.domain.node import Node as InventoryNode
 from service.domain.script import ScriptKind
-from tests.cures.cure import Cure, ending, outcomes
-from tests.cures.slurm_place import NAME, as_found, requested
+from service.settings import Settings
+from tests.cures.cure import Cure, ShiftedClock, ending, executors_with, outcomes
+from tests.cures.slurm_place import NAME, RUNBOOK, as_found, requested
+from tests.support.world import RUNBOOKS, World
 
 pytest_plugins = ["tests.cures.slurm_fixtures"]
 pytestmark = pytest.mark.needs_root
@@ -33,6 +40,16 @@ CURED = {
     "proven": "changed",
     "resume": "changed",
 }
+#: Slurm says which nodes there are and where; how they are reached is said here alone.
+INVENTORY = """\
+controllers:
+  slurm: {{executor: local, view: private, env: {{SLURM_CONF: {configuration}}}}}
+node_sources:
+  batch:
+    kind: slurm
+    controller: slurm
+    node: {{executor: ssh, port: {port}, key_file: {key}, host_key: {host_key}, view: boot}}
+"""
 
 
 def play_until(cure: Cure, true: Callable[[], bool]) -> None:
@@ -41,6 +58,51 @@ def play_until(cure: Cure, true: Callable[[], bool]) -> None:
         return true()
 
     wait_until(stepped, "the run gets there", seconds=60)
+
+
+def test_a_node_that_only_slurm_names_is_reached_and_found_in_slurm_again(
+    tmp_path: Path, slurm_node: Node, slurm: Slurm
+) -> None:
+    text = INVENTORY.format(
+        configuration=slurm.environment["SLURM_CONF"],
+        port=slurm_node.port,
+        key=slurm_node.private_key,
+        host_key=slurm_node.host_key,
+    )
+    (tmp_path / "inventory.yaml").write_text(text)
+    clock = ShiftedClock()
+    inventory = main.read_inventory(Settings(config=tmp_path), clock)
+    url = f"sqlite:///{tmp_path}/unstick.db"
+    world = World.build(url, executors_with(clock), inventory=inventory, runbooks=RUNBOOKS, clock=clock)
+
+    with closing(Cure(world, slurm_node, clock)) as cure:
+        run = cure.request(RUNBOOK, dry_run=True)
+        ended = cure.end(run)
+        said = cure.said(run, "in-slurm", kind=ScriptKind.RUN)
+
+    endpoint = Endpoint(
+        NAME,
+        ExecutorKind.SSH,
+        slurm_node.address,
+        port=slurm_node.port,
+        key_file=str(slurm_node.private_key),
+        host_keys=(slurm_node.host_key,),
+        view=View.BOOT,
+    )
+    assert inventory.nodes == {
+        NAME: InventoryNode(
+            NAME,
+            endpoint,
+            ("gpu",),
+            "slurm",
+            {"slurm_name": NAME},
+            sources=("batch",),
+            hints={"slurm_state": "IDLE"},
+        )
+    }
+    assert (ending(ended), outcomes(ended)["drain"]) == (("succeeded", None), "would_change")
+    assert f"NodeName={NAME} " in said
+    assert as_found(slurm_node, slurm) == {"state": ["IDLE"], "reason": "", "jobs": {}, "boot": slurm_node.boot_id}
 
 
 def test_a_node_with_a_running_job_is_drained_rebooted_proven_and_given_back(
