@@ -77,6 +77,12 @@ def intent_fact(attempt: Attempt, *, node_run: NodeRun) -> Fact:
     return _fact("attempt.intended", attempt, node_run=node_run, body=body)
 
 
+def lost_fact(attempt: Attempt, *, node_run: NodeRun) -> Fact:
+    """Return the fact that an answer was lost, with what is said of it; the attempt stays as it was."""
+    body = {"attempt": attempt.id, "script": attempt.kind, "reason": attempt.reason}
+    return _fact("attempt.lost", attempt, node_run=node_run, body=body)
+
+
 def result_fact(attempt: Attempt, *, node_run: NodeRun) -> Fact:
     """Return the fact that tells how an attempt ended."""
     body = {

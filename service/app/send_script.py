@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from service.app.driven import Driven, still_decided
 from service.app.ports import Reader, Transaction
-from service.app.record_attempt import OutputSink, intent_fact, result_fact, with_report
+from service.app.record_attempt import OutputSink, intent_fact, lost_fact, result_fact, with_report
 from service.app.service import Service
 from service.domain.action import Dispatch, Settle, Stop
 from service.domain.errors import Conflict
@@ -182,6 +182,9 @@ def _record(driven: Driven, node_run: NodeRun, *, attempt: Attempt, ask_node: Ca
         transaction.save_node_run(known)
         if final.state is not attempt.state:
             transaction.append(result_fact(final, node_run=known))
+        elif report.state is ReportState.LOST and not attempt.reason:
+            # Told once for each loss: what was said of it is gone from the attempt when the node answers again.
+            transaction.append(lost_fact(final, node_run=known))
 
     service.store.write(result)
 

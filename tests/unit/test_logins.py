@@ -27,8 +27,8 @@ def test_each_user_and_rule_is_told_once_with_the_way_to_see_it_without_a_login(
             f"{HARM.format('unstick')}. To know it before, ask as root there: `id -u unstick` says less than 1000."
         ),
         (
-            "alice is believed to linger on gpu-09 (`login: lingering`), which is seen only once alice is logged in. If "
-            f"that is wrong, {HARM.format('alice')}. To know it before, ask as root there: "
+            "alice is believed to linger on gpu-09 (`login: lingering`), which is seen only once alice is logged in. "
+            f"If that is wrong, {HARM.format('alice')}. To know it before, ask as root there: "
             "`loginctl show-user alice --property=Linger` says yes."
         ),
     ]
