@@ -12,6 +12,11 @@ from service.domain.errors import Forbidden
 from service.domain.person import Person
 from service.domain.plan import PlannedScript
 from service.domain.run import Attempt, Gate, GateState, History, NodeRun, NodeRunState, Run, StepResult, run_state
+from service.domain.script import Stream
+from service.domain.shown_text import shown
+
+#: So many bytes of each stream of a check are shown with its gate; all that is kept is its attempt's output.
+MOST_SAID = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,16 @@ class RunRow:
 
 
 @dataclass(frozen=True)
+class Said:
+    """What a check has said, as far as it is shown with its gate; control characters are escaped."""
+
+    stdout: str
+    stderr: str
+    #: Whether it had said more than this.
+    truncated: bool
+
+
+@dataclass(frozen=True)
 class GateView:
     """A gate, with what a person needs to know before answering."""
 
@@ -59,6 +74,8 @@ class GateView:
     run: Run
     #: Why this person may not answer it; empty: he may, as long as it is open.
     may_not: str
+    #: None in lists, which never carry output.
+    said: Said | None = None
 
 
 @dataclass(frozen=True)
@@ -120,12 +137,13 @@ def show_plan(service: Service, run_id: str, *, position: int, limit: int) -> Pl
 
 
 def show_gate(service: Service, gate_id: str, *, person: Person) -> GateView:
-    """Return a gate as this person sees it; NotFound."""
+    """Return a gate as this person sees it, with what its check has said; NotFound."""
     now = service.clock.now()
 
     def look(reader: Reader) -> GateView:
         gate = as_of(reader.gate(gate_id), now)
-        return _gate_view(gate, reader.run(gate.run_id), person=person)
+        view = _gate_view(gate, reader.run(gate.run_id), person=person)
+        return replace(view, said=_said(reader, reader.attempt(gate.check_attempt_id)))
 
     return service.store.read(look)
 
@@ -164,6 +182,15 @@ def _gate_view(gate: Gate, run: Run, *, person: Person) -> GateView:
     except Forbidden as refusal:
         return GateView(gate, run, str(refusal))
     return GateView(gate, run, "")
+
+
+def _said(reader: Reader, check: Attempt) -> Said:
+    stdout, stderr = (reader.output(check.id, stream) for stream in (Stream.STDOUT, Stream.STDERR))
+    # What retention has dropped is less than was said, too.
+    lost = len(stdout) < check.stdout_bytes or len(stderr) < check.stderr_bytes
+    cut = max(len(stdout), len(stderr)) > MOST_SAID
+    texts = (shown(data[:MOST_SAID].decode("utf-8", "replace")) for data in (stdout, stderr))
+    return Said(*texts, truncated=check.truncated or lost or cut)
 
 
 def _node(history: History) -> NodeView:

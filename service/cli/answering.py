@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from service.cli.asking import Json, RunId, client, open_gates, path
-from service.cli.looking import print_output
 from service.cli.moments import parse_moment
 from service.cli.printing import print_json, say, tell
 from service.client import Client
@@ -50,10 +49,11 @@ def approve(
             raise InvalidInput("With --json nobody is asked.", "Give --digest with what was seen, or --yes.")
         answers = []
         for gate in gates:
-            if not json:
-                _show_gate(service, run, gate)
-            # A gate that is no longer open is not asked about: the service says why.
-            if digest is None and not yes and gate["state"] == "open" and not _agreed():
+            seen = service.get(path("approvals", gate["id"]))
+            # Who may not answer, or comes too late, hears so from the service at once, and is shown and asked nothing.
+            if seen["may_answer"] and not json:
+                _show_gate(run, seen)
+            if seen["may_answer"] and digest is None and not yes and not _agreed():
                 say("Not approved.")
                 raise typer.Exit(1)
             answers.append(_answer(service, gate, verb="approve", digest=digest or gate["digest"], reason=reason))
@@ -156,26 +156,22 @@ def _find(service: Client, gate_or_run: str) -> tuple[dict[str, Any], list[dict[
     return run, gates
 
 
-def _show_gate(service: Client, run: dict[str, Any], gate: dict[str, Any]) -> None:
+def _show_gate(run: dict[str, Any], gate: dict[str, Any]) -> None:
+    """Show what an answer rests on, each part under its heading."""
     say(f"{run['runbook']} on {gate['node']}, step {gate['step']}")
     say(f"requested by {run['requested_by']}{': ' if run.get('reason') else ''}{run.get('reason') or ''}")
-    say("The check said:")
-    for attempt in _checks(run, gate):
-        print_output(service, attempt)
-    say("It would act on:")
-    for target in gate["targets"]:
-        say(f"   {target}")
+    _show_part("What the check printed:", gate["check_output"]["stdout"], nothing="The check printed nothing.")
+    _show_part("What the check complained of:", gate["check_output"]["stderr"], nothing="")
+    if gate["check_output"]["truncated"]:
+        say(f"It said more than this; what is kept of it: unstick show {run['id']} --output")
+    _show_part("It would act on exactly:", "\n".join(gate["targets"]), nothing="It would act on nothing that is named.")
     say(f"digest {gate['digest']}, expires at {gate['expires_at']}")
 
 
-def _checks(run: dict[str, Any], gate: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        attempt
-        for node in run["nodes"]
-        for step in node["steps"]
-        for attempt in step.get("attempts", ())
-        if attempt["id"] == gate.get("check_attempt_id")
-    ]
+def _show_part(heading: str, text: str, *, nothing: str) -> None:
+    lines = [heading, *(f"   {line}" for line in text.splitlines())] if text.strip() else [nothing]
+    for line in filter(None, lines):
+        say(line)
 
 
 def _agreed() -> bool:

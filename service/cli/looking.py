@@ -7,7 +7,7 @@ import typer
 
 from service.cli.asking import Json, RunId, client, open_gates, path, with_ways_on
 from service.cli.next_commands import next_commands
-from service.cli.printing import clean, print_json, print_table, say
+from service.cli.printing import print_json, print_table, say
 from service.client import Client
 
 
@@ -169,7 +169,7 @@ def _outputs(service: Client, run: dict[str, Any]) -> None:
         if number == 0:
             say()
         say(f"-- {title} ({_how_it_stands(attempt)})")
-        print_output(service, attempt)
+        _print_output(service, attempt)
 
 
 def _all_attempts(run: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -179,11 +179,11 @@ def _all_attempts(run: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{node['node']} {step['id']} {attempt['script']}", attempt
 
 
-def print_output(service: Client, attempt: dict[str, Any]) -> None:
-    """Print what an attempt's script has said, standard error marked, with its control characters escaped."""
+def _print_output(service: Client, attempt: dict[str, Any]) -> None:
+    """Print what an attempt's script has said, standard error marked."""
     for stream, mark in (("stdout", "   "), ("stderr", " ! ")):
         text = service.text(path("attempts", attempt["id"], "output"), stream=stream)
         for line in text.splitlines():
-            say(f"{mark}{clean(line)}")
+            say(f"{mark}{line}")
     if attempt.get("truncated"):
         say("   (more was said than is kept)")

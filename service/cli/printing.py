@@ -1,7 +1,6 @@
 """How the command line speaks: tables on a terminal, plain columns in a pipe, JSON when asked.
 
-What comes from nodes and persons is shown with its control characters escaped: output of a sick
-node must not move the cursor of the person who looks at it (CWE-150).
+What comes from nodes and persons is shown with its control characters escaped.
 """
 
 import json
@@ -12,6 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from service.domain.shown_text import shown
 
 _STYLES = {
     "succeeded": "green",
@@ -34,13 +35,13 @@ _STYLES = {
 
 def say(text: str = "") -> None:
     """Print a line on standard output."""
-    sys.stdout.write(f"{clean(text)}\n")
+    sys.stdout.write(f"{shown(text)}\n")
     sys.stdout.flush()
 
 
 def tell(text: str) -> None:
     """Print a line on standard error, for the person and not for what reads the output."""
-    sys.stderr.write(f"{clean(text)}\n")
+    sys.stderr.write(f"{shown(text)}\n")
     sys.stderr.flush()
 
 
@@ -72,12 +73,7 @@ def cell(value: Any) -> str:
         case Mapping():
             return ", ".join(f"{key}={item}" for key, item in value.items()) or "-"
         case _:
-            return clean(str(value)).replace("\n", " ") or "-"
-
-
-def clean(text: str) -> str:
-    """Return text in which every character that is not shown as itself, tab and line end apart, is escaped."""
-    return "".join(one if one.isprintable() or one in "\n\t" else ascii(one)[1:-1] for one in text)
+            return shown(str(value)).replace("\n", " ") or "-"
 
 
 def _rich_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> None:

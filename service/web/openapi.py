@@ -20,8 +20,10 @@ Cures stuck GPU nodes: reviewed runbooks, a true dry run, approval gates, proof 
 3. `POST /api/v1/runs` with `"dry_run": true` looks, and says what it would do. 202 means: recorded.
 4. `GET /api/v1/runs/{run_id}` shows it; `/events` follows it. Without `dry_run` a step that changes
    something stops at a gate.
-5. `GET /api/v1/approvals` shows the gates. `POST /api/v1/approvals/{gate_id}/approve` answers with the
-   gate's digest: what you saw is what runs. At a `second_person` gate that is never the requester.
+5. `GET /api/v1/approvals` lists the gates, and `GET /api/v1/approvals/{gate_id}` shows what the check has
+   said (`check_output`) and what would be acted on (`targets`).
+   `POST /api/v1/approvals/{gate_id}/approve` answers with the gate's digest: what you saw is what runs.
+   At a `second_person` gate that is never the requester.
 6. `GET /api/v1/audit/timeline?run_id=...&format=md` is the postmortem's first page.
 
 Every refusal is a problem (RFC 9457): `detail` says why, `way_out` what to do next.

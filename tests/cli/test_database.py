@@ -87,11 +87,10 @@ def test_who_lost_a_token_is_told_how_to_get_another_as_the_same_person(place: I
     command = taken.stderr.splitlines()[1].partition("Another one of that person: unstick ")[2]
     typed = place(*command.split())
 
-    assert taken.stderr.splitlines() == [
-        "There is a token ann already, of the person ann@example.org; a name is taken once.",
-        "If it is lost, end it: unstick token revoke ann. Another one of that person: unstick token create --name ann-3 "
-        + "--person ann@example.org --role approver --role operator",
-    ]
+    told = "There is a token ann already, of the person ann@example.org; a name is taken once."
+    lost = "If it is lost, end it: unstick token revoke ann. Another one of that person: "
+    another = "unstick token create --name ann-3 --person ann@example.org --role approver --role operator"
+    assert taken.stderr.splitlines() == [told, lost + another]
     assert typed.returncode == 0, typed.stderr
     assert typed.stderr.startswith("It is of the person ann@example.org, who has ann, ann-2 too.\n")
 

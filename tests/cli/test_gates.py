@@ -21,9 +21,16 @@ def test_approve_shows_what_the_check_saw_and_asks(ann: Someone, bob: Someone, n
     done = bob("approve", gate["id"], "--yes", "--reason", "seen")
 
     assert done.returncode == 0, done.stderr
-    assert f"   looked at {node}" in done.stdout.splitlines()
-    assert f"   thing-of-{node}" in done.stdout.splitlines()
-    assert gate["digest"] in done.stdout
+    assert done.stdout.splitlines() == [
+        f"second on {node}, step touch",
+        "requested by ann",
+        "What the check printed:",
+        f"   looked at {node}",
+        "It would act on exactly:",
+        f"   thing-of-{node}",
+        f"digest {gate['digest']}, expires at {gate['expires_at']}",
+        f"gate {gate['id']} approved",
+    ]
     eventually(lambda: ann.run(run_id)["state"] == "succeeded")
 
 
@@ -87,6 +94,7 @@ def test_who_requested_may_not_answer_with_a_second_token(
 
     assert done.returncode == 2
     assert "ann requested this run and may not answer its gate." in done.stderr
+    assert done.stdout == ""
     assert ann.run(run_id)["gates"][0]["state"] == "open"
 
 
@@ -105,7 +113,7 @@ def test_a_gate_is_answered_once(ann: Someone, bob: Someone, node: str) -> None:
 
     done = bob("approve", gate["id"], "--yes")
 
-    assert done.returncode == 2
+    assert (done.returncode, done.stdout) == (2, "")
     assert "denied by bob: not tonight" in done.stderr
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from service.cli.printing import clean, print_table
+from service.cli.printing import print_table
+from service.domain import shown_text
 
 
 @pytest.mark.parametrize(
@@ -15,7 +16,7 @@ from service.cli.printing import clean, print_table
     ],
 )
 def test_control_characters_are_shown_and_not_obeyed(text: str, shown: str) -> None:
-    assert clean(text) == shown
+    assert shown_text.shown(text) == shown
 
 
 def test_a_piped_table_is_plain_columns_with_nothing_cut(capsys: pytest.CaptureFixture[str]) -> None:

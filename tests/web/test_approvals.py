@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from service.app.show_run import MOST_SAID
 from service.app.tokens import create_token
 from service.domain.person import Role
+from service.domain.script import OutputChunk, Stream
 from tests.support.world import SteppedClock, World
 from tests.web.api import CURE, Api, problem
 from tests.web.conftest import TARGET
@@ -46,10 +48,28 @@ def test_a_gate_is_listed_with_what_the_check_found(confirm: dict[str, Any]) -> 
     }
 
 
-def test_its_check_s_output_is_one_address_away(api: Api, confirm: dict[str, Any]) -> None:
+def test_a_gate_carries_what_its_check_has_said_and_a_list_does_not(api: Api, confirm: dict[str, Any]) -> None:
+    shown = api.get(f"/approvals/{confirm['id']}").json()
     output = api.get(f"/attempts/{confirm['check_attempt_id']}/output")
 
+    assert shown["check_output"] == {"stdout": "connection 57 is stuck\n", "stderr": "", "truncated": False}
+    assert {name: value for name, value in shown.items() if name != "check_output"} == confirm
     assert output.content == b"connection 57 is stuck\n"
+
+
+def test_what_a_check_has_said_is_bounded_and_moves_no_cursor(api: Api, world: World, confirm: dict[str, Any]) -> None:
+    attempt_id = confirm["check_attempt_id"]
+    world.service.store.write(
+        lambda transaction: [
+            transaction.add_output(OutputChunk(attempt_id, Stream.STDOUT, 23, b"x" * MOST_SAID)),
+            transaction.add_output(OutputChunk(attempt_id, Stream.STDERR, 0, b"\x1b[2J\xff\n")),
+        ]
+    )
+
+    said = api.get(f"/approvals/{confirm['id']}").json()["check_output"]
+
+    assert (len(said["stdout"]), said["truncated"]) == (MOST_SAID, True)
+    assert said["stderr"] == "\\x1b[2J\N{REPLACEMENT CHARACTER}\n"
 
 
 def test_the_requester_confirms_after_seeing_the_check(api: Api, world: World, confirm: dict[str, Any]) -> None:

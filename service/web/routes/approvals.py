@@ -12,7 +12,17 @@ from service.web.auth import Decides, Reads
 from service.web.errors import declared, declared_with_body, problem_of
 from service.web.routes.common import API, GateId, Serving, operation_id
 from service.web.schemas.common import Listed
-from service.web.schemas.gate import AllDecided, Approval, Approve, Decided, Decisions, Deny, GateDetail, OneDecision
+from service.web.schemas.gate import (
+    AllDecided,
+    Approval,
+    ApprovalInFull,
+    Approve,
+    Decided,
+    Decisions,
+    Deny,
+    GateDetail,
+    OneDecision,
+)
 from service.web.schemas.query import ApprovalsQuery
 
 router = APIRouter(
@@ -38,9 +48,9 @@ def decide_many(service: Serving, person: Decides, body: Decisions) -> AllDecide
 
 
 @router.get("/{gate_id}", summary="Show a gate", responses=declared(404))
-def show_approval(service: Serving, person: Reads, gate_id: GateId) -> Approval:
-    """Show a gate, with what its check found and whether you may answer it."""
-    return Approval.seen(show_run.show_gate(service, gate_id, person=person))
+def show_approval(service: Serving, person: Reads, gate_id: GateId) -> ApprovalInFull:
+    """Show a gate with what its check has said and found, and whether you may answer it."""
+    return ApprovalInFull.seen(show_run.show_gate(service, gate_id, person=person))
 
 
 @router.post("/{gate_id}/approve", summary="Approve", responses=declared_with_body(404, 409))

@@ -6,9 +6,10 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field
 
 from service.app.show_run import GateView
+from service.domain.errors import BrokenRule
 from service.domain.run import Gate, GateState
 from service.domain.runbook import ApprovalKind
-from service.web.schemas.common import DIGEST, GATE_ID, Digest, Given, Id, MustReason, Reason, Shown
+from service.web.schemas.common import DIGEST, GATE_ID, TARGET, Digest, Given, Id, MustReason, Reason, Shown
 from service.web.schemas.problem import Problem
 
 
@@ -55,6 +56,30 @@ class Approval(GateDetail):
         more = {"runbook": run.runbook, "requested_by": run.requested_by, "run_reason": run.reason}
         answer = {"may_answer": not why, "may_not_because": why}
         return cls.model_validate(GateDetail.of(gate).model_dump() | more | answer)
+
+
+class CheckOutput(Shown):
+    """What the check of a gate has said: what the person answers to."""
+
+    stdout: str = Field(description="At most 64 KiB; control characters are escaped.", examples=[f"{TARGET}\n"])
+    stderr: str = Field(description="At most 64 KiB; control characters are escaped.")
+    truncated: bool = Field(
+        description="Whether it said more: what is kept of it is under `/attempts/{check_attempt_id}/output`."
+    )
+
+
+class ApprovalInFull(Approval):
+    """A gate with all that an answer rests on: what the check has said, and what would be acted on."""
+
+    check_output: CheckOutput
+
+    @classmethod
+    def seen(cls, view: GateView) -> Self:
+        """Return the gate with what its check has said; BrokenRule when that was not read."""
+        if view.said is None:
+            raise BrokenRule(f"The gate {view.gate.id} was read without what its check has said.")
+        said = CheckOutput.model_validate(view.said)
+        return cls.model_validate(Approval.seen(view).model_dump() | {"check_output": said})
 
 
 class Approve(Given):
