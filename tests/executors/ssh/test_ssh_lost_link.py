@@ -1,3 +1,4 @@
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -60,6 +61,18 @@ def test_a_kept_connection_that_broke_is_replaced_before_anything_is_sent(
     assert said(report) == (ReportState.FINISHED, None, 0), report.reason
     assert (tmp_path / "count").read_text() == "x\n"
     assert proxy.accepted == 2
+
+
+def test_a_connection_on_which_a_question_cannot_be_sent_gives_no_sign_of_life(
+    warm: SshExecutor, endpoint: Endpoint
+) -> None:
+    with warm._pool.lease(endpoint) as link:
+        sock = link.transport.sock
+        assert isinstance(sock, socket.socket)
+        # The reader hears nothing yet: only whoever writes notices.
+        sock.shutdown(socket.SHUT_WR)
+
+        assert not link.answers()
 
 
 def test_a_link_that_breaks_before_the_payload_and_stays_broken_proves_that_nothing_ran(
