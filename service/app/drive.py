@@ -83,7 +83,8 @@ def _wait(driven: Driven, history: History, *, wait: WaitUntil | WaitForDecision
         if decisions(transaction.history(node_run.id)) != decisions(history):
             return True
         transaction.release(node_run)
-        if wait.state is NodeRunState.STUCK and before.state is not NodeRunState.STUCK:
+        if wait.state is NodeRunState.STUCK:
+            # Also where it was stuck before: then a person's word brought nothing new, and the record says so.
             about = f"node_run/{node_run.id}"
             body = {"reason": wait.reason}
             fact = Fact("node_run.stuck", about, SELF, run_id=node_run.run_id, node=node_run.node, body=body)

@@ -11,7 +11,18 @@ from service.app.service import Service
 from service.domain.errors import Forbidden
 from service.domain.person import Person
 from service.domain.plan import PlannedScript
-from service.domain.run import Attempt, Gate, GateState, History, NodeRun, NodeRunState, Run, StepResult, run_state
+from service.domain.run import (
+    Attempt,
+    Gate,
+    GateState,
+    History,
+    NodeRun,
+    NodeRunState,
+    Resolution,
+    Run,
+    StepResult,
+    run_state,
+)
 from service.domain.script import Stream
 from service.domain.shown_text import shown
 
@@ -35,6 +46,8 @@ class NodeView:
 
     node_run: NodeRun
     steps: tuple[StepView, ...]
+    #: What persons have said of it while it was stuck, in order.
+    resolutions: tuple[Resolution, ...]
 
 
 @dataclass(frozen=True)
@@ -189,8 +202,11 @@ def _said(reader: Reader, check: Attempt) -> Said:
     # What retention has dropped is less than was said, too.
     lost = len(stdout) < check.stdout_bytes or len(stderr) < check.stderr_bytes
     cut = max(len(stdout), len(stderr)) > MOST_SAID
-    texts = (shown(data[:MOST_SAID].decode("utf-8", "replace")) for data in (stdout, stderr))
-    return Said(*texts, truncated=check.truncated or lost or cut)
+    return Said(_beginning(stdout), _beginning(stderr), check.truncated or lost or cut)
+
+
+def _beginning(said: bytes) -> str:
+    return shown(said[:MOST_SAID].decode("utf-8", "replace"))
 
 
 def _node(history: History) -> NodeView:
@@ -198,7 +214,7 @@ def _node(history: History) -> NodeView:
     for attempt in history.attempts:
         results.setdefault(attempt.step, StepResult(attempt.step, None))
     steps = tuple(_step(result, history.attempts) for result in results.values())
-    return NodeView(history.node_run, steps)
+    return NodeView(history.node_run, steps, history.resolutions)
 
 
 def _step(result: StepResult, attempts: Iterable[Attempt]) -> StepView:

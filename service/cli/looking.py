@@ -107,6 +107,14 @@ def _steps(run: dict[str, Any]) -> None:
     nodes = [[node.get("node"), node["state"], node.get("verdict"), node.get("reason")] for node in run["nodes"]]
     say()
     print_table(("node", "state", "verdict", "reason"), nodes)
+    said = [
+        [node["node"], one["as"], one["by"], one["at"], one["reason"]]
+        for node in run["nodes"]
+        for one in node.get("resolutions", ())
+    ]
+    if said:
+        say()
+        print_table(("node", "resolved as", "by", "at", "reason"), said)
     rows = [
         [node["node"], step["id"], step.get("outcome"), _attempts(step), step.get("well_now"), step.get("reason")]
         for node in run["nodes"]

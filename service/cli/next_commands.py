@@ -77,7 +77,21 @@ def _ahead(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _stuck(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    stuck = [one["node"] for one in run["nodes"] if one["state"] == "stuck"]
+    stuck = [one for one in run["nodes"] if one["state"] == "stuck"]
     for node in stuck[:_MOST]:
-        settle = f"unstick resolve {run['id']} {node} --as settle_again --reason '...'"
-        yield settle, "ask the node again; or --as changed, failed, retry"
+        resolve = f"unstick resolve {run['id']} {node['node']} --as"
+        if _has_booted(node):
+            # What was there to be asked went with the boot.
+            yield (
+                f"{resolve} changed --reason '...'",
+                "if you saw that it did its work, and verify decides; or --as failed, retry",
+            )
+        else:
+            yield f"{resolve} settle_again --reason '...'", "ask the node again; or --as changed, failed, retry"
+
+
+def _has_booted(node: dict[str, Any]) -> bool:
+    """Whether the last script of a node went down with the boot that it ran on."""
+    attempts = [attempt for step in node["steps"] for attempt in step.get("attempts", ())]
+    last = max(attempts, key=lambda attempt: attempt.get("number", 0), default=None)
+    return last is not None and last["state"] == "rebooted"

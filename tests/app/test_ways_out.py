@@ -8,6 +8,7 @@ from service.app.cancel_run import cancel_run
 from service.app.hold_node import hold_node, release_node
 from service.app.resolve import resolve
 from service.app.retry_run import retry_run
+from service.app.show_run import show_run
 from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.run import GateState, NodeRunState, ResolveAs, StepOutcome, Verdict
 from service.domain.script import Report, ReportState
@@ -199,6 +200,43 @@ def test_only_what_is_stuck_can_be_resolved_and_only_with_a_reason(make: Make) -
     node_run = world.node_runs(run)[0]
     assert (node_run.state, node_run.verdict) == (NodeRunState.FAILED, Verdict.UNKNOWN)
     assert "rebooted by hand" in node_run.reason
+
+
+def test_a_word_that_would_change_nothing_is_refused_with_the_ways_that_are_left_and_recorded(make: Make) -> None:
+    booted = Answer(Report(ReportState.REBOOTED, boot_id="later"))
+    world = make({**works("cure"), "cure.run": [booted]})
+    run = world.request("cure", "gpu-01")
+    stuck = world.play(run)[0]
+
+    with pytest.raises(Conflict) as refused:
+        resolve(world.service, run.id, node="gpu-01", resolve_as=ResolveAs.SETTLE_AGAIN, reason="back", person=OPERATOR)
+    world.settle()
+
+    history = world.history(stuck)
+    assert refused.value.reason == (
+        "There is nothing left to ask node gpu-01. "
+        "The node booted while step cure ran; what it did by then is not known."
+    )
+    assert refused.value.way_out == (
+        "Look at it, then say --as changed (verify decides), --as retry (the step begins anew), --as failed (it ends)."
+    )
+    assert (history.node_run.state, history.resolutions) == (NodeRunState.STUCK, ())
+    assert world.facts(run)[-2:] == ["node_run.stuck", "node_run.resolve_refused"]
+
+
+def test_a_word_after_which_the_node_says_nothing_new_is_shown_and_so_is_what_came_of_it(make: Make) -> None:
+    world = make({**works("cure"), "cure.run": [UNKILLABLE]})
+    run = world.request("cure", "gpu-01")
+    world.play(run)
+
+    resolve(world.service, run.id, node="gpu-01", resolve_as=ResolveAs.SETTLE_AGAIN, reason="back", person=OPERATOR)
+    world.settle()
+
+    (shown,) = show_run(world.service, run.id).nodes
+    assert [(one.resolve_as, one.by, one.reason) for one in shown.resolutions] == [
+        (ResolveAs.SETTLE_AGAIN, "operator", "back")
+    ]
+    assert world.facts(run)[-3:] == ["node_run.stuck", "node_run.resolved", "node_run.stuck"]
 
 
 def test_a_retry_plays_the_nodes_that_did_not_succeed(make: Make) -> None:

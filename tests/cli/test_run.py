@@ -51,6 +51,17 @@ def test_a_stuck_run_exits_4_and_resolve_goes_on(ann: Someone, node: str) -> Non
     assert f"unstick resolve {run_id} {node} --as settle_again" in told.stdout
     assert resolved.returncode == 0, resolved.stderr
     eventually(lambda: ann.run(run_id)["state"] == "failed")
+    (said,) = ann.run(run_id)["nodes"][0]["resolutions"]
+    assert (said["as"], said["by"], said["reason"]) == ("failed", "ann", "it is broken")
+    assert [line.split() for line in ann("show", run_id).stdout.splitlines() if "it is broken" in line][1] == [
+        node,
+        "failed",
+        "ann",
+        said["at"],
+        "it",
+        "is",
+        "broken",
+    ]
 
 
 def test_a_cancelled_run_exits_1(ann: Someone, node: str) -> None:

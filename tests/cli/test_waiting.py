@@ -67,6 +67,17 @@ def test_a_stuck_run_shows_how_to_resolve_it() -> None:
     assert any("unstick resolve r1 n1 --as settle_again" in command for command in next_commands(run("stuck")))
 
 
+def test_a_node_that_booted_is_not_asked_again() -> None:
+    seen = run("stuck")
+    seen["nodes"][0]["steps"][0]["attempts"] = [
+        {"number": 1, "script": "check", "state": "finished"},
+        {"number": 2, "script": "run", "state": "rebooted"},
+    ]
+
+    why = "if you saw that it did its work, and verify decides; or --as failed, retry"
+    assert next_commands(seen)[1:] == [f"unstick resolve r1 n1 --as changed --reason '...'  # {why}"]
+
+
 def test_a_good_end_asks_for_nothing() -> None:
     assert next_commands(run("succeeded")) == []
 

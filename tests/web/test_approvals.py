@@ -59,12 +59,9 @@ def test_a_gate_carries_what_its_check_has_said_and_a_list_does_not(api: Api, co
 
 def test_what_a_check_has_said_is_bounded_and_moves_no_cursor(api: Api, world: World, confirm: dict[str, Any]) -> None:
     attempt_id = confirm["check_attempt_id"]
-    world.service.store.write(
-        lambda transaction: [
-            transaction.add_output(OutputChunk(attempt_id, Stream.STDOUT, 23, b"x" * MOST_SAID)),
-            transaction.add_output(OutputChunk(attempt_id, Stream.STDERR, 0, b"\x1b[2J\xff\n")),
-        ]
-    )
+    for stream, offset, data in ((Stream.STDOUT, 23, b"x" * MOST_SAID), (Stream.STDERR, 0, b"\x1b[2J\xff\n")):
+        chunk = OutputChunk(attempt_id, stream, offset, data)
+        world.service.store.write(lambda transaction, chunk=chunk: transaction.add_output(chunk))  # type: ignore[misc]
 
     said = api.get(f"/approvals/{confirm['id']}").json()["check_output"]
 

@@ -234,6 +234,15 @@ class StepDetail(Shown):
         )
 
 
+class ResolutionDetail(Shown):
+    """What a person has said of a node while it was stuck."""
+
+    resolve_as: ResolveAs = Field(serialization_alias="as")
+    by: str
+    reason: str
+    at: datetime
+
+
 class NodeRunDetail(Shown):
     """The part of a run on one node."""
 
@@ -246,6 +255,7 @@ class NodeRunDetail(Shown):
     started_at: datetime | None
     ended_at: datetime | None
     cancel_requested_by: str | None
+    resolutions: list[ResolutionDetail] = Field(description="How persons had it go on while it was stuck, in order.")
     steps: list[StepDetail]
 
     @classmethod
@@ -262,6 +272,7 @@ class NodeRunDetail(Shown):
             started_at=one.started_at,
             ended_at=one.ended_at,
             cancel_requested_by=one.cancel_requested_by,
+            resolutions=[ResolutionDetail.model_validate(said) for said in view.resolutions],
             steps=[StepDetail.of(step) for step in view.steps],
         )
 
