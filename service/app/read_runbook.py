@@ -1,7 +1,6 @@
 """Turns the text of one runbook into a Runbook, or into everything that is wrong with it."""
 
 import difflib
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -26,6 +25,7 @@ from service.app.runbook_yaml import Document, Where, read_document
 from service.domain.condition import Condition, compile_condition
 from service.domain.errors import InvalidInput
 from service.domain.param import check_param
+from service.domain.pattern import check_pattern
 from service.domain.runbook import (
     CONDITION_NAMES,
     Escalation,
@@ -210,9 +210,9 @@ class _Reader:
 
     def _pattern(self, where: Where, pattern: str) -> None:
         try:
-            re.compile(pattern)
-        except (re.error, RecursionError, OverflowError) as error:
-            self.add(where, f"is not a regular expression: {error}.", "Write one of Python's.")
+            check_pattern(pattern)
+        except InvalidInput as error:
+            self.add(where, error.reason, error.way_out)
 
     def _value(self, param: Param, value: object, *, where: Where) -> None:
         """Note a default or a choice that is not of the type, or that its own bounds would refuse."""

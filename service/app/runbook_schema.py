@@ -123,7 +123,7 @@ class ParamEntry(Entry):
     description: Line = Field(description="What the value does, in one line.")
     default: Value = Field(default=None, description="The value when none is given; without it a value must be given.")
     pattern: str | None = Field(
-        default=None, max_length=500, description="A string must match this whole regular expression."
+        default=None, max_length=500, description="A string must match this whole regular expression (RE2's)."
     )
     max_length: int | None = Field(default=None, ge=1, le=65_536, description="How many characters a string may have.")
     choices: list[Value] | None = Field(default=None, min_length=1, description="The values that are accepted.")

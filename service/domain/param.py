@@ -3,6 +3,7 @@
 import re
 
 from service.domain.errors import InvalidInput
+from service.domain.pattern import matches
 from service.domain.runbook import Param, ParamType, ParamValue
 
 _WORDS = {"true": True, "false": False}
@@ -58,6 +59,6 @@ def _string(param: Param, value: object) -> str:
         raise InvalidInput(f"{param.name} holds half a character (a lone surrogate).", "Take it out.")
     if len(value) > param.max_length:
         raise InvalidInput(f"{param.name} has {len(value)} characters.", f"It may have {param.max_length}.")
-    if param.pattern is not None and not re.fullmatch(param.pattern, value):
+    if param.pattern is not None and not matches(param.pattern, value):
         raise InvalidInput(f"{param.name} is {value!r}.", f"It must match {param.pattern}.")
     return value

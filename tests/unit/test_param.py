@@ -21,6 +21,8 @@ def param(of: ParamType, **bounds: object) -> Param:
         (param(ParamType.INTEGER, min=1, max=3), "3", 3),
         (param(ParamType.STRING), "$(reboot); `x` 'y' \"z\"\n{{ a }}", "$(reboot); `x` 'y' \"z\"\n{{ a }}"),
         (param(ParamType.STRING, pattern="[a-z]+"), "abc", "abc"),
+        (param(ParamType.STRING, pattern="(/?[a-z0-9]+)+/"), "/mnt/data/", "/mnt/data/"),
+        (param(ParamType.STRING, pattern="[äöü]+"), "äöü", "äöü"),
         (param(ParamType.STRING, max_length=3), "äöü", "äöü"),
         (param(ParamType.STRING, choices=("a", "b")), "b", "b"),
         (param(ParamType.INTEGER, choices=(1, 2)), "2", 2),
@@ -63,3 +65,12 @@ def test_a_value_that_does_not_fit_is_refused_with_what_would(which: Param, give
         check_param(which, given)
 
     assert str(caught.value) == told
+
+
+@pytest.mark.parametrize("pattern", ["(/?[a-z0-9]+)+/", "(a|aa)+$", "(.*)*x", "([a-z]+)*[0-9]"])
+def test_no_value_keeps_a_pattern_busy(pattern: str) -> None:
+    """An engine that tries every way would need longer than any test waits."""
+    which = param(ParamType.STRING, pattern=pattern, max_length=65_536)
+
+    with pytest.raises(InvalidInput, match=r"It must match "):
+        check_param(which, "a" * 65_535 + "!")

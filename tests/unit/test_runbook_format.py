@@ -176,7 +176,10 @@ def test_a_timeout_is_a_number_and_one_of_three_units(value: str) -> None:
         ("{type: integer, description: a, pattern: x}", "`pattern` does not bind integer. It is for a parameter of"),
         ("{type: string, description: a, min: 1}", "`min` does not bind string. It is for a parameter of type"),
         ("{type: integer, description: a, min: 5, max: 1}", "`min` is greater than `max`. Exchange them."),
-        ("{type: string, description: a, pattern: '('}", "`pattern` is not a regular expression: missing ), unterm"),
+        ("{type: string, description: a, pattern: '('}", "`pattern` is not what RE2 reads: missing ): (. W"),
+        ("{type: string, description: a, pattern: '(?=a)a'}", "`pattern` is not what RE2 reads: invalid perl"),
+        ("{type: string, description: a, pattern: '(a)\\1'}", "`pattern` is not what RE2 reads: invalid escape"),
+        ("{type: string, description: a, pattern: 'a{1001}'}", "`pattern` is not what RE2 reads: invalid repet"),
         ("{type: string, description: a, secret: true}", "`secret` is not a key that is known here."),
     ],
 )  # fmt: skip
