@@ -20,6 +20,8 @@ _LOOK = (
     "exec sh -c '"
     "u=$(id -un); l=no; s=no; i=; read -r i </proc/sys/kernel/random/boot_id; "
     '[ -e "/var/lib/systemd/linger/$u" ] && l=yes; '
+    # A file that was made by hand means nothing to a logind that already ran; where nobody is asked, the file counts.
+    '[ $l = yes ] && [ "$(timeout 3 loginctl show-user "$u" --property=Linger --value 2>/dev/null)" = no ] && l=no; '
     "%s"
     'echo "unstick-first-look uid=$(id -u) linger=$l sudo=$s boot=$i user=$u"'
     "' </dev/null"
@@ -93,7 +95,10 @@ def _judge_user(seen: FirstLook, endpoint: Endpoint) -> None:
                 f"`login: system` wants a uid from 1 to {_FIRST_NORMAL_UID - 1}",
             )
         case Login.LINGERING:
-            allowed, rule = seen.lingering, f"`login: lingering` wants /var/lib/systemd/linger/{seen.user}"
+            allowed, rule = (
+                seen.lingering,
+                f"`login: lingering` wants /var/lib/systemd/linger/{seen.user}, and logind to know of it",
+            )
         case _:
             assert_never(endpoint.login)
     if allowed:

@@ -62,6 +62,25 @@ def test_any_other_user_is_refused_before_a_script_is_sent(
     assert not (tmp_path / "count").exists()
 
 
+@pytest.mark.parametrize(
+    ("logind", "cause"),
+    [("echo yes", None), ("echo no", NotStarted.LOGIN), ("echo 'Connection timed out' >&2; exit 1", None)],
+)
+def test_a_linger_file_counts_unless_the_running_logind_says_no(
+    tmp_path: Path, ssh: SshExecutor, logind: str, cause: NotStarted | None
+) -> None:
+    folder = tmp_path / "sshd"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "loginctl").write_text(f"#!/bin/sh\n{logind}\n")
+    (folder / "bin" / "loginctl").chmod(0o755)
+    with Sshd(folder, settings=["SetEnv HOME=/nonexistent PATH=/run/bin:/usr/bin:/bin"]) as machine:
+        endpoint = machine.endpoint(user="alice", login=Login.LINGERING, become=Become.SUDO)
+
+        report = ssh.start(order(endpoint, "true"), Heard())
+
+    assert report.not_started is cause, report.reason
+
+
 def test_a_look_that_may_have_done_the_harm_itself_says_so(sshd: Sshd, ssh: SshExecutor) -> None:
     reports = [
         ssh.start(order(sshd.endpoint(user=user, login=login), "true"), Heard())
