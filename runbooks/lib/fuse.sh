@@ -79,7 +79,7 @@ with_waiting() {
 
 # Print "CONNECTION PID FOLDER COMM" of all who hold a server's end. Kernels before 6.16 do
 # not tell the connection, it is "?" then; "hidden" is a process whose files root may not see.
-holders() {
+server_holders() {
   folders | sed 's,$,/fd,' | { xargs -r sh -c 'find "$@" -maxdepth 1 \
     \( -lname "*/fuse" -o -lname "*/fuse (deleted)" \) 2>&1' sh || [ $? -eq 123 ]; } |
     sed -nE 's,^(/proc/.*)/fd/([0-9]+)$,\1 \2,p; s,^find: .*(/proc/[0-9/a-z]*)/fd.*Permission denied$,\1 hidden,p' |
@@ -98,7 +98,7 @@ holders() {
 # the mount may be its server.
 servers() {
   {
-    holders
+    server_holders
     mounts
   } | awk '
     $3 ~ "^/proc/" {
@@ -217,21 +217,8 @@ hung() {
   comm -23 <(sort <<<"$kept") <(sort <<<"$gone") | sort -k2,2n
 }
 
-# Print what a command prints in each of three looks spread over SECONDS; nothing, and at once,
-# when the first look shows nothing.
-held() {
-  local pause kept now
-  pause=$((($1 + 1) / 2))
-  shift
-  kept=$("$@")
-  for _ in 1 2; do
-    [ -n "$kept" ] || return 0
-    sleep "$pause"
-    now=$("$@")
-    kept=$(comm -12 <(sort <<<"$kept") <(sort <<<"$now"))
-  done
-  sort -k2,2n <<<"$kept"
-}
+# Print the targets that a command prints in each of three looks spread over SECONDS, in their order.
+held() { steady "$@" | sort -k2,2n; }
 
 # Write targets where the gate looks for them, and say what else the person should know.
 propose() {
@@ -317,39 +304,4 @@ released() {
     fi
   done <"$UNSTICK_TARGETS"
   return "$left"
-}
-
-# Run nvidia-smi. One that hangs is enough: verify is polled, and would leave a new one each time.
-nvidia_smi() {
-  if { grep -hsA 2 '^Name:.nvidia-smi$' /proc/[0-9]*/status || true; } | grep '^State:.D'; then
-    echo 'an nvidia-smi hangs in state D'
-    return 1
-  fi
-  if command -v nvidia-smi >/dev/null; then
-    bounded 20 nvidia-smi "$@"
-  else
-    bounded 20 chroot /run/nvidia/driver nvidia-smi "$@"
-  fi
-}
-
-# Succeed when no GPU without a process holds more than IDLE MiB; 77 when one does; 2 when
-# nvidia-smi fails, hangs, or does not know.
-vram_back() {
-  local processes used
-  if [ ! -d /proc/driver/nvidia ] && ! command -v nvidia-smi >/dev/null; then
-    echo 'no GPU driver on this node; VRAM not looked at'
-    return 0
-  fi
-  processes=$(nvidia_smi --query-compute-apps=gpu_uuid --format=csv,noheader) || { echo "could not look: $processes"; return 2; }
-  used=$(nvidia_smi --query-gpu=uuid,memory.used --format=csv,noheader,nounits) || { echo "could not look: $used"; return 2; }
-  printf '%s\n' "$processes" "$used" | awk -F', *' -v idle="$1" '
-    NF < 2 { busy[$1]; next }
-    { gpus++ }
-    $2 ~ /N\/A|Not Supported/ { print $1 ": this GPU does not tell its memory"; next }
-    $2 !~ /^[0-9]+$/ { print "could not look: " $1 ": " $2; unknown = 1; next }
-    $2 > idle && !($1 in busy) { print $1 ": " $2 " MiB used and no process"; bad = 1 }
-    END {
-      if (!gpus) print "could not look: no GPU answered"
-      exit bad ? 77 : unknown || !gpus ? 2 : 0
-    }'
 }

@@ -1,65 +1,11 @@
-# runbooks/lib/nvidia.sh: after lib/strict.sh. nvidia-smi may hang for ever, lose rows and print words
-# where a number stands: it is bounded, there is one at a time, and a word nobody knows is unknown,
-# never 0. All here only read, except restart_unit, toggle and restore.
+# runbooks/lib/nvidia.sh: after lib/nvidia_smi.sh. Which GPUs look used by nobody, and how whoever keeps them open is
+# restarted. All here only read, except restart_unit, toggle and restore.
 # shellcheck shell=bash
 unit=nvidia-persistenced.service
-driver=/run/nvidia/driver                   # the root of GPU Operator's driver container
-kernel=/proc/driver/nvidia
-processes=/proc
-lock=/run
-
-# Print "PID START" of each nvidia-smi in state D at this moment.
-in_d() {
-  local status
-  { grep -lsE '^Name:[[:space:]]+nvidia-smi$' "$processes"/[0-9]*/status || [ $? -le 2 ]; } | while read -r status; do
-    if grep -qsE '^State:[[:space:]]+D' "$status"; then
-      sed 's/^.*) //' "${status%/status}/stat" 2>/dev/null | awk -v at="${status%/status}" '{ print at, $20 }' || true
-    fi
-  done | sort
-}
-
-# Run nvidia-smi. The lock is inherited, so one that cannot even be killed keeps it: no second one is
-# started beside it, by us or by whoever asks the same node.
-nvidia_smi() {
-  local held hung code=0
-  local -a smi=(nvidia-smi)
-  [ ! -e "$driver/usr/bin/nvidia-smi" ] || smi=(chroot "$driver" nvidia-smi)
-  hung=$(in_d)
-  [ -z "$hung" ] || { sleep 2; hung=$(comm -12 - <(in_d) <<<"$hung"); }
-  [ -z "$hung" ] || { echo "an nvidia-smi hangs in state D: $hung"; return 3; }
-  exec {held}<"$lock"
-  if flock --wait 45 "$held"; then
-    bounded 20 "${smi[@]}" "$@" || code=$?
-  else
-    echo 'an earlier nvidia-smi has not ended'
-    code=3
-  fi
-  exec {held}<&-
-  return "$code"
-}
-
-# Print the rows "UUID, VALUE, ..." for these fields of every GPU, or of one.
-ask() {
-  local said rows expected
-  said=$(nvidia_smi ${2:+-i "$2"} --query-gpu="uuid,$1" --format=csv,noheader,nounits) ||
-    { echo "could not look: $said" >&2; return 2; }
-  rows=$(awk -F', *' -v asked="uuid,$1" '
-    BEGIN { fields = split(asked, _, ",") }
-    $1 ~ /^MIG-/ { next }
-    $1 !~ /^GPU-[0-9A-Za-z-]+$/ || NF != fields { print "could not look: nvidia-smi says: " $0 >"/dev/stderr"; strange = 1; next }
-    { print }
-    END { if (strange) exit 2 }' <<<"$said")
-  expected=$({ find "$kernel/gpus" -mindepth 1 -maxdepth 1 2>/dev/null || true; } | wc -l)
-  if [ -z "${2:-}" ] && [ "$expected" -gt 0 ] && [ "$(wc -l <<<"$rows")" -ne "$expected" ]; then
-    echo "could not look: the driver has $expected GPUs, and $(wc -l <<<"$rows") answered" >&2
-    return 2
-  fi
-  sort <<<"$rows"
-}
 
 # Print "UUID PID COMM" for who has a GPU open, zombies with a living thread too. What serves all GPUs
 # and computes nothing is left out (comm is cut at 15 bytes).
-holders() {
+gpu_holders() {
   local zombie
   {
     cat "$kernel"/gpus/*/information 2>/dev/null | awk '/^GPU UUID:/ { u = $3 } /^Device Minor:/ { print "minor", $3, u }' || true
@@ -90,7 +36,7 @@ states() {
   rows=$(ask utilization.gpu,memory.used,mig.mode.current)
   {
     awk '{ print "app", $0 }' <<<"$apps"
-    holders | sed 's/^/holder /'
+    gpu_holders | sed 's/^/holder /'
     awk '{ print "row", $0 }' <<<"$rows"
   } | awk -v busy="$1" -v idle="$2" '
     $1 == "app" { used[$2]; next }

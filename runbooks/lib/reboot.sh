@@ -1,5 +1,41 @@
-# runbooks/lib/reboot.sh: after lib/slurm_node.sh. Whether a reboot that was sent began, and whether the GPUs are back.
+# runbooks/lib/reboot.sh: after lib/strict.sh, on the node. How a node is rebooted from within, whether that began, and
+# whether its GPUs are back. All here only read, except send_reboot.
 # shellcheck shell=bash
+boot_file=/proc/sys/kernel/random/boot_id
+devices=/sys/bus/pci/devices
+
+# Print the boot that the node is on.
+boot_now() { cat "$boot_file"; }
+
+# Print the threads in state D: folder, command, where they wait. A reboot is what ends them.
+in_state_d() {
+  local status folder
+  { find /proc/[0-9]*/task -mindepth 2 -maxdepth 2 -name status -exec grep -lsE '^State:[[:space:]]+D' {} + 2>/dev/null || true; } |
+    sed -n 1,50p | while read -r status; do
+    folder=${status%/status}
+    echo "$folder $(cat "$folder/comm") $(cat "$folder/wchan")" 2>/dev/null || true
+  done
+}
+
+# Succeed when nobody has asked logind to block a shutdown; 1 when somebody has, who is then named.
+nobody_inhibits() {
+  local said
+  said=$(bounded 20 busctl get-property org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager BlockInhibited) ||
+    { echo "logind does not tell who blocks a shutdown: $said"; return 0; }
+  [[ $said = *[\":]shutdown[\":]* ]] || return 0
+  echo 'refused: inhibitor: somebody blocks a shutdown of this node:'
+  bounded 20 systemd-inhibit --list --no-legend --no-pager || true
+  return 1
+}
+
+# Reboot soon, from a unit of its own, so that our answer is out before: send_reboot NAME SHELL. The unit stays when
+# its shell has ended, so that it can be asked when it was.
+send_reboot() {
+  bounded 30 systemctl stop "unstick-reboot-$UNSTICK_RUN_ID-$1".{timer,service} >/dev/null || true
+  bounded 30 systemd-run --quiet --unit="unstick-reboot-$UNSTICK_RUN_ID-$1" --on-active=3s \
+    --timer-property=AccuracySec=100ms --property=RemainAfterExit=yes bash -c "$2"
+  echo "in 3 s: $2"
+}
 
 # Print the GPUs on the PCI bus by their address: NVIDIA's, of the class of display controllers.
 gpu_addresses() {

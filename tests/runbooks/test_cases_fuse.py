@@ -98,7 +98,7 @@ def test_no_script_touches_the_path_of_a_mount(node: FakeNode, runbook: Runbook,
 @pytest.mark.parametrize(
     ("state", "code", "told"),
     [
-        ("D (disk sleep)", 2, "could not look: State:\tD (disk sleep)\nan nvidia-smi hangs in state D\n"),
+        ("D (disk sleep)", 2, "could not look: an nvidia-smi hangs in state D: {folder}/proc/4711 12\n"),
         ("S (sleeping)", 0, ""),
     ],
 )
@@ -108,6 +108,7 @@ def test_while_an_nvidia_smi_hangs_no_second_one_is_started(
     other = tmp_path / "proc" / "4711"
     other.mkdir()
     (other / "status").write_text(f"Name:\tnvidia-smi\nUmask:\t0022\nState:\t{state}\n")
+    (other / "stat").write_text(f"4711 (nvidia-smi) {state[0]} {'0 ' * 18}12 0\n")
     program = tmp_path / "nvidia-smi"
     program.write_text(
         f"#!/bin/sh\necho started >>{tmp_path}/started\ncase $1 in --query-gpu=*) echo 'GPU-1, 14';; esac\n"
@@ -117,10 +118,10 @@ def test_while_an_nvidia_smi_hangs_no_second_one_is_started(
     said = node.call(
         f"PATH={tmp_path}:$PATH\n"
         # The library looks at the processes of this machine; here at those of the tree.
-        f'eval "$(declare -f nvidia_smi | sed s,/proc/\\\\[,{tmp_path}/proc/\\\\[,)"\nvram_back 600'
+        f"processes={tmp_path}/proc lock={tmp_path}\nvram_back 600"
     )
 
-    assert (said.returncode, said.stdout) == (code, told)
+    assert (said.returncode, said.stdout) == (code, told.format(folder=tmp_path))
     assert (tmp_path / "started").exists() == (code == 0)
 
 

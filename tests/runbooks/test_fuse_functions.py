@@ -9,6 +9,7 @@ from tests.support.fake_node import NOT_ROOT
 
 STRICT = Path("runbooks/lib/strict.sh").read_text()
 LIBRARY = Path("runbooks/lib/fuse.sh").read_text()
+NVIDIA_SMI = Path("runbooks/lib/nvidia_smi.sh").read_text()
 FIRST_FUNCTION = "# Print the /proc folder of every process"
 
 # Kernel escapes: \040 is a space, \134 a backslash, \011 a tab.
@@ -55,10 +56,11 @@ class FakeNode:
         functions = LIBRARY[LIBRARY.index(FIRST_FUNCTION) :]
         script = f"""set -euo pipefail
 {strict}
+{NVIDIA_SMI}
 control={self.control}
 {functions}
 folders() {{ printf '%s\\n' {self.process}; }}
-holders() {{ printf '%s' '{holders}'; }}
+server_holders() {{ printf '%s' '{holders}'; }}
 waiters() {{ :; }}
 {shell}
 """

@@ -1,4 +1,4 @@
-"""What drain-and-reboot-slurm asks the node: who blocks a shutdown, and whether GPUs and driver are well after it."""
+"""What both drains ask the node: who blocks a shutdown, and whether GPUs and driver are well after it."""
 
 from pathlib import Path
 
