@@ -17,7 +17,7 @@ from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.logins import beliefs
 from service.domain.node import Become, Endpoint, ExecutorKind, Inventory, Login, Node, View
 from service.domain.public_key import parse_public_key
-from service.inventory.edit import append_node, render_node
+from service.inventory.edit import append_node, refuse_wrong, render_node
 from service.settings import load_settings
 
 KeyFile = Annotated[Path | None, typer.Option(metavar="FILE", help="The private key of that user.")]
@@ -30,6 +30,17 @@ HostCa = Annotated[
 Jump = Annotated[
     str | None, typer.Option(metavar="NODE", help="The node of the inventory through which it is reached.")
 ]
+AddedExecutor = Annotated[
+    ExecutorKind, typer.Option(metavar="E", help="ssh; ssm where AWS reaches it; or local for this machine itself.")
+]
+Instance = Annotated[str | None, typer.Option(metavar="ID", help="With ssm: its instance, i-... or mi-...")]
+Region = Annotated[str | None, typer.Option(metavar="R", help="With ssm: where the instance is, such as us-east-1.")]
+Profile = Annotated[str | None, typer.Option(metavar="NAME", help="With ssm: a profile of ~/.aws/config.")]
+DocumentName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="With ssm: an own document instead of AWS-RunShellScript.")
+]
+DocumentHash = Annotated[str | None, typer.Option(metavar="HASH", help="With ssm: the SHA-256 of that document.")]
+LoginKind = Annotated[Login, typer.Option(metavar="L", help="Which user this is: root, system, lingering.")]
 Scan = Annotated[bool, typer.Option("--scan", help="Ask the machine for its host key, and show its fingerprint.")]
 Write = Annotated[bool, typer.Option("--write", help="Write the node into inventory.yaml.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether the fingerprint is right.")]
@@ -135,9 +146,7 @@ def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the node is called.")],
     *,
     address: Annotated[str | None, typer.Option(metavar="A", help="Where it is reached; its name by default.")] = None,
-    executor: Annotated[
-        ExecutorKind, typer.Option(metavar="E", help="ssh, or local for this machine itself.")
-    ] = ExecutorKind.SSH,
+    executor: AddedExecutor = ExecutorKind.SSH,
     port: Annotated[int, typer.Option(metavar="P", min=1, max=65535, help="The port of its sshd.")] = 22,
     user: Annotated[str, typer.Option(metavar="U", help="The user who logs in.")] = "root",
     key_file: KeyFile = None,
@@ -145,10 +154,13 @@ def add(
     host_key: HostKey = None,
     host_ca: HostCa = None,
     jump: Jump = None,
+    instance: Instance = None,
+    region: Region = None,
+    profile: Profile = None,
+    document: DocumentName = None,
+    document_hash: DocumentHash = None,
     become: Annotated[Become, typer.Option(metavar="B", help="sudo, where the user is not root.")] = Become.NONE,
-    login: Annotated[
-        Login, typer.Option(metavar="L", help="Which user this is: root, system, lingering.")
-    ] = Login.ROOT,
+    login: LoginKind = Login.ROOT,
     view: Annotated[View, typer.Option(metavar="V", help="machine, or boot for a booted container.")] = View.MACHINE,
     pool: Annotated[list[str] | None, typer.Option(metavar="P", help="A pool it is in; may be repeated.")] = None,
     controller: Annotated[str | None, typer.Option(metavar="C", help="The controller of its cluster.")] = None,
@@ -158,12 +170,31 @@ def add(
     yes: Yes = False,
 ) -> None:
     """Print what stands in inventory.yaml for a node, or write it there. Comments in that file stay."""
-    endpoint = Endpoint(name, executor, address or name, port=port, user=user, become=become, login=login, view=view)
+    place = _place(name, executor, address=address, instance=instance)
+    endpoint = Endpoint(name, executor, place, port=port, user=user, become=become, login=login, view=view)
     endpoint = _with_keys(endpoint, key_file, certificate_file=certificate_file)
     host_keys = () if host_key is None else _keys([host_key])
     endpoint = replace(endpoint, host_keys=host_keys, host_authorities=_keys(host_ca or ()))
+    endpoint = replace(endpoint, region=region, profile=profile, document_hash=document_hash)
+    endpoint = endpoint if document is None else replace(endpoint, document=document)
     node = Node(name, endpoint, tuple(pool or ()), controller, pairs(attribute, option="--attribute"))
     _add(node, jump, wishes=_Wishes(scan, write, yes))
+
+
+def _place(name: str, executor: ExecutorKind, *, address: str | None, instance: str | None) -> str:
+    """Return where the node is: an address, or the id of its instance where AWS reaches it."""
+    if executor is not ExecutorKind.SSM:
+        if instance is not None:
+            raise InvalidInput(f"--instance is for a node that AWS reaches, not by {executor}.", "Add --executor ssm.")
+        return address or name
+    if instance is not None and address is not None:
+        raise InvalidInput("--instance and --address say the same.", "Keep --instance.")
+    place = instance or address
+    if place is None:
+        raise InvalidInput(
+            f"{name} is reached by SSM, and no instance is named.", "Add --instance i-..., or mi-... of a hybrid node."
+        )
+    return place
 
 
 def _need_key(endpoint: Endpoint) -> None:
@@ -207,6 +238,7 @@ def _add(node: Node, jump: str | None, *, wishes: _Wishes) -> None:
     if jump is not None:
         node = _through(node, jump, beside=beside)
     _need_key(node.endpoint)
+    refuse_wrong(node)
     if wishes.scan:
         node = replace(node, endpoint=replace(node.endpoint, host_keys=(_scanned(node.endpoint, yes=wishes.yes),)))
     sys.stdout.write(render_node(node, beside=beside))

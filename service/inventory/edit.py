@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from ruamel.yaml import YAML
@@ -25,6 +26,11 @@ def render_node(node: Node, *, beside: Mapping[str, Node] = _ALONE) -> str:
     out = io.StringIO()
     _yaml().dump({"nodes": {node.name: _words(node, beside)}}, out)
     return out.getvalue()
+
+
+def refuse_wrong(node: Node) -> None:
+    """Raise ConfigInvalid when the words of a node alone would be refused in the file, whatever stands beside them."""
+    build_inventory(render_node(replace(node, controller=None)), f"the block of {node.name}", folder=Path())
 
 
 def append_node(path: Path, node: Node) -> None:
@@ -109,7 +115,9 @@ def _words(node: Node, beside: Mapping[str, Node]) -> CommentedMap:
 
 def _reach(endpoint: Endpoint, name: str) -> dict[str, object]:
     words: dict[str, object] = {}
-    if endpoint.address != name:
+    if endpoint.executor is ExecutorKind.SSM:
+        words["instance"] = endpoint.address
+    elif endpoint.address != name:
         words["address"] = endpoint.address
     for word, value, default in (
         ("port", endpoint.port, _DEFAULT.port),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.sshd import SshdFarm
+from service.domain.node import Endpoint, ExecutorKind
 from service.domain.public_key import parse_public_key
 from service.inventory.file import load_inventory
 from tests.cli.installation import Installation, Someone
@@ -222,3 +223,82 @@ def test_check_says_whom_it_believes_before_it_logs_in(place: Installation) -> N
     assert done.stderr.startswith("alice is believed to be a system user on gpu-01 (`login: system`)")
     assert "gpu-01  NOT READY" in done.stdout
     assert "alice is believed to be a system user on gpu-01 (`login: system`)" in doctor.stdout
+
+
+INSTANCE, HASH = "i-0123456789abcdef0", "0123456789abcdef" * 4
+
+
+def test_add_takes_a_node_that_aws_reaches_and_asks_for_no_host_key(place: Installation) -> None:
+    file = place.folder / "config" / "inventory.yaml"
+    own = ("--document", "unstick-run", "--document-hash", HASH)
+    words = ("--executor", "ssm", "--instance", INSTANCE, "--region", "eu-central-1", "--profile", "gpu", *own)
+
+    done = place("nodes", "add", "gpu-01", *words, "--write")
+
+    assert (done.returncode, done.stderr) == (
+        0,
+        "Written to config/inventory.yaml. Next: unstick nodes check gpu-01\n",
+    )
+    assert done.stdout == (
+        "nodes:\n"
+        "  gpu-01:\n"
+        "    executor: ssm\n"
+        f"    instance: {INSTANCE}\n"
+        "    region: eu-central-1\n"
+        "    profile: gpu\n"
+        "    document: unstick-run\n"
+        f"    document_hash: {HASH}\n"
+    )
+    assert load_inventory(file).nodes["gpu-01"].endpoint == Endpoint(
+        "gpu-01",
+        ExecutorKind.SSM,
+        INSTANCE,
+        region="eu-central-1",
+        profile="gpu",
+        document="unstick-run",
+        document_hash=HASH,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--executor", "ssm"),
+            "gpu-01 is reached by SSM, and no instance is named.\nAdd --instance i-..., or mi-... of a hybrid node.\n",
+        ),
+        (
+            ("--instance", INSTANCE),
+            "--instance is for a node that AWS reaches, not by ssh.\nAdd --executor ssm.\n",
+        ),
+        (
+            ("--executor", "ssm", "--instance", INSTANCE, "--address", "192.0.2.1"),
+            "--instance and --address say the same.\nKeep --instance.\n",
+        ),
+        (
+            ("--executor", "ssm", "--instance", "gpu-01"),
+            (
+                "the block of gpu-01:2: `gpu-01` is no id of an instance, and a name may mean several. "
+                "Write `instance: i-...`, or `instance: mi-...` of a hybrid node.\n"
+            ),
+        ),
+        (
+            ("--executor", "ssm", "--instance", INSTANCE, "--key-file", "id"),
+            "the block of gpu-01:2: `gpu-01`: `key_file` says nothing with `executor: ssm`; remove it.\n",
+        ),
+        (
+            ("--key-file", "id", "--region", "eu-central-1"),
+            "the block of gpu-01:2: `gpu-01`: `region` says nothing with `executor: ssh`; remove it.\n",
+        ),
+        (
+            ("--executor", "ssm", "--instance", INSTANCE, "--scan"),
+            "--scan asks an sshd, and gpu-01 is reached by ssm.\nLeave it out.\n",
+        ),
+    ],
+)
+def test_add_refuses_words_that_do_not_go_with_the_executor(
+    place: Installation, words: tuple[str, ...], said: str
+) -> None:
+    done = place("nodes", "add", "gpu-01", *words)
+
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
