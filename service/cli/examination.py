@@ -2,19 +2,20 @@
 
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from service import main
 from service.app.finding import Severity
 from service.app.lint import lint_files, runbook_files
-from service.domain.errors import ConfigInvalid, UnstickError
+from service.domain.errors import ConfigInvalid, SourceSilent, UnstickError
 from service.domain.logins import beliefs
 from service.domain.node import Endpoint, ExecutorKind, Inventory
 from service.executors.not_sent import NotSent
 from service.executors.ssh.keys import KeyRing
-from service.inventory.file import load_inventory
+from service.inventory.file import FileInventory, load_inventory
+from service.inventory.source import SourceConfig, SsmQuestion
 from service.settings import Settings, unknown_variables
 from service.store import migrate
 from service.store.session import is_sqlite, parse_url, sqlite_file
@@ -38,7 +39,14 @@ def examine(settings: Settings) -> Iterator[Seen]:
         yield Seen(False, f"{name} is set, and is no setting of unstick.", "Is it mistyped? Else unset it.")
     yield from _runbooks(settings.runbooks_folder)
     yield from _inventory(settings.config / "inventory.yaml")
-    yield from _sources(settings)
+    try:
+        inventory = main.read_inventory(settings, main.SystemClock())
+        sources = FileInventory(main.inventory_file(settings)).sources()
+    except ConfigInvalid:
+        pass  # told of the file already
+    else:
+        yield from _sources(inventory)
+        yield from _aws(inventory, sources)
     yield from _database(settings.database_url.get_secret_value())
 
 
@@ -72,12 +80,8 @@ def _inventory(path: Path) -> Iterator[Seen]:
     yield from (Seen(True, belief) for belief in beliefs(_reached_by_ssh(inventory)))
 
 
-def _sources(settings: Settings) -> Iterator[Seen]:
-    """Ask each source of nodes once, where the file names some."""
-    try:
-        inventory = main.read_inventory(settings, main.SystemClock())
-    except ConfigInvalid:
-        return  # told of the file already
+def _sources(inventory: Inventory) -> Iterator[Seen]:
+    """Say what each source of nodes answered, where the file names some."""
     for source in inventory.sources:
         if source.problem is not None:
             yield Seen(False, f"The source {source.name} of nodes does not answer. {source.problem}")
@@ -85,6 +89,44 @@ def _sources(settings: Settings) -> Iterator[Seen]:
             yield Seen(True, f"The source {source.name} of nodes ({source.kind}): {source.nodes} nodes")
     for reason in inventory.refused.values():
         yield Seen(False, reason, "Name it in inventory.yaml, or mend what the sources say.")
+
+
+def _aws(inventory: Inventory, sources: Sequence[SourceConfig]) -> Iterator[Seen]:
+    """Ask each account and region that the inventory needs whether it knows the instances; nothing without SSM."""
+    places: dict[tuple[str | None, str | None], dict[str, str]] = {}
+    for machine in _machines(inventory):
+        if machine.executor is ExecutorKind.SSM:
+            places.setdefault((machine.region, machine.profile), {})[machine.address] = machine.name
+    for source in sources:
+        if isinstance(source.question, SsmQuestion):
+            places.setdefault((source.question.region, source.question.profile), {})
+    for (region, profile), names in places.items():
+        yield from _account(region, profile, names=names)
+
+
+def _account(region: str | None, profile: str | None, *, names: Mapping[str, str]) -> Iterator[Seen]:
+    # boto3 is loaded for machines that AWS reaches, and for no others.
+    from service.inventory.ssm import look_at_account
+
+    with_profile = "" if profile is None else f" with the profile {profile}"
+    try:
+        account = look_at_account(region, profile, instances=tuple(names))
+    except SourceSilent as silent:
+        asked = f"AWS in {region}" if region is not None else "AWS"
+        yield Seen(False, f"{asked}{with_profile} was not asked for its instances. {silent.reason}", silent.way_out)
+        return
+    unknown = [f"{name} ({instance})" for instance, name in names.items() if instance not in account.managed]
+    if unknown:
+        way_out = "Is the region right, does its agent run, and has it an instance profile?"
+        yield Seen(False, f"SSM in {account.region}{with_profile} does not manage {_some(unknown)}.", way_out)
+    known = f" and manages {len(account.managed)} of {len(names)} machines of the inventory" if names else ""
+    found = f"credentials ({account.credentials}) are found, SSM answers{known}"
+    yield Seen(True, f"AWS in {account.region}{with_profile}: {found}")
+
+
+def _some(names: Sequence[str]) -> str:
+    others = f" (and {len(names) - _MOST_NAMES} more)" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{others}"
 
 
 def _keys(inventory: Inventory) -> Iterator[Seen]:
@@ -100,24 +142,26 @@ def _keys(inventory: Inventory) -> Iterator[Seen]:
         else:
             good.add(str(machine.key_file))
     for (reason, way_out), names in faults.items():
-        others = f" (and {len(names) - _MOST_NAMES} more)" if len(names) > _MOST_NAMES else ""
-        yield Seen(False, f"Nobody can log in to {', '.join(names[:_MOST_NAMES])}{others}. {reason}", way_out)
+        yield Seen(False, f"Nobody can log in to {_some(names)}. {reason}", way_out)
     for key in sorted(good):
         yield Seen(True, f"{key}: a private key that loads")
 
 
 def _reached_by_ssh(inventory: Inventory) -> list[Endpoint]:
     """Return each machine that is logged in to once, the jump hosts too."""
-    machines = [node.endpoint for node in inventory.nodes.values()]
-    machines += [controller.endpoint for controller in inventory.controllers.values()]
     found: dict[Endpoint, None] = {}
-    for machine in machines:
+    for machine in _machines(inventory):
         hop: Endpoint | None = machine
         while hop is not None:
             if hop.executor is ExecutorKind.SSH:
                 found[hop] = None
             hop = hop.jump
     return list(found)
+
+
+def _machines(inventory: Inventory) -> list[Endpoint]:
+    controllers = [controller.endpoint for controller in inventory.controllers.values()]
+    return [node.endpoint for node in inventory.nodes.values()] + controllers
 
 
 def _database(url: str) -> Iterator[Seen]:

@@ -6,7 +6,8 @@ call (AWS combines a tag filter with no other). A ping is a hint: an agent repor
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -88,16 +89,54 @@ class SsmLook:
     def _made(self) -> Any:
         if self._client is None:
             session = boto3.session.Session(region_name=self._question.region, profile_name=self._question.profile)
-            config = Config(
-                retries={"mode": "adaptive", "total_max_attempts": 3},
-                connect_timeout=_CONNECT_SECONDS,
-                read_timeout=self._answer_seconds,
-                user_agent_extra="unstick",
-            )
-            self._client = session.client("ssm", config=config)
+            self._client = _client(session, self._answer_seconds)
         return self._client
 
 
+@dataclass(frozen=True)
+class Account:
+    """What was learnt of one account and region."""
+
+    region: str
+    #: Where boto3 found them, in its own word: env, shared-credentials-file, iam-role, assume-role, ...
+    credentials: str
+    #: Those that SSM manages, of the instances that were asked for.
+    managed: frozenset[str]
+
+
+def look_at_account(
+    region: str | None, profile: str | None, *, instances: Sequence[str], answer_seconds: float = 15.0
+) -> Account:
+    """Ask for these instances, or for any; SourceSilent without region or credentials, or when AWS does not answer."""
+    try:
+        session = boto3.session.Session(region_name=region, profile_name=profile)
+        if session.region_name is None:
+            raise SourceSilent("No region is set.", "Name `region` in the inventory, or set AWS_DEFAULT_REGION.")
+        credentials = session.get_credentials()
+        if credentials is None:
+            raise SourceSilent("No credentials are found.", _NO_CREDENTIALS)
+        client = _client(session, answer_seconds)
+        managed: set[str] = set()
+        for chunk in [instances[at : at + _PAGE] for at in range(0, len(instances), _PAGE)] or [()]:
+            more = {"Filters": [{"Key": "InstanceIds", "Values": list(chunk)}]} if chunk else {}
+            answer = client.describe_instance_information(MaxResults=_PAGE, **more)
+            managed |= {str(row["InstanceId"]) for row in answer["InstanceInformationList"]}
+    except _RAISED as error:
+        raise SourceSilent(f"SSM did not answer: {_said(error)}.", _WAY_OUT) from error
+    return Account(session.region_name, str(credentials.method), frozenset(managed & set(instances)))
+
+
+def _client(session: boto3.session.Session, answer_seconds: float) -> Any:
+    config = Config(
+        retries={"mode": "adaptive", "total_max_attempts": 3},
+        connect_timeout=_CONNECT_SECONDS,
+        read_timeout=answer_seconds,
+        user_agent_extra="unstick",
+    )
+    return session.client("ssm", config=config)
+
+
+_NO_CREDENTIALS = "Give this machine a role, set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a `profile`."
 _WAY_OUT = "Look at `region`, `profile` and the rights of unstick (ssm:DescribeInstanceInformation)."
 
 
