@@ -1,5 +1,6 @@
 # One image, two stages: the first builds the environment from the lock, the second has neither compiler nor pip cache.
-FROM python:3.11-slim AS build
+# It carries kubectl, for a controller in this container; scontrol it does not: docs/nodes.md, "Controllers in containers".
+FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 COPY requirements.lock requirements-build.lock ./
 RUN python -m venv /opt/unstick \
@@ -9,7 +10,10 @@ COPY . .
 RUN /opt/unstick/bin/pip install --no-cache-dir --quiet --no-deps --no-build-isolation . \
     && /opt/unstick/bin/pip uninstall --quiet --yes pip
 
-FROM python:3.11-slim
+FROM python:3.11-slim-bookworm
+RUN apt-get update -qq \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends kubernetes-client </dev/null >/dev/null \
+    && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --user-group --home-dir /var/lib/unstick --create-home --shell /usr/sbin/nologin unstick
 COPY --from=build /opt/unstick /opt/unstick
 COPY runbooks /usr/share/unstick/runbooks

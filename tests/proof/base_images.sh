@@ -25,8 +25,8 @@ printf "[global]\ncert = /etc/ssl/certs/ca-certificates.crt\ndisable-pip-version
 rootfs python ca-certificates,python3,python3-venv,python-is-python3,libstdc++6 "$trust"
 rootfs postgres postgresql-15,postgresql-client-15 true
 
-"${podman[@]}" image exists docker.io/library/python:3.11-slim ||
-    "${podman[@]}" import --quiet --change 'CMD ["python"]' "$cache/python.tar" docker.io/library/python:3.11-slim
+"${podman[@]}" image exists docker.io/library/python:3.11-slim-bookworm ||
+    "${podman[@]}" import --quiet --change 'CMD ["python"]' "$cache/python.tar" docker.io/library/python:3.11-slim-bookworm
 "${podman[@]}" image exists localhost/postgresql-15 ||
     "${podman[@]}" import --quiet "$cache/postgres.tar" localhost/postgresql-15
 "${podman[@]}" build --quiet --isolation=chroot --format=docker --tag docker.io/library/postgres:15 --file - "$here" <<'END'

@@ -47,6 +47,35 @@ def test_the_image_runs_as_nobody_in_particular(engine: Engine, record_property:
     assert user.strip() == "10001"
 
 
+#: Nobody listens there, so kubectl says where it has looked.
+INVENTORY = """\
+controllers: {k8s: {executor: local, view: private}}
+node_sources: {cluster: {kind: kubernetes, controller: k8s, node: {executor: ssh, key_file: id}}}
+"""
+
+
+def test_a_controller_in_the_container_runs_kubectl_without_root(
+    engine: Engine, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("proof", "a controller in the container runs kubectl, without root and on a read-only root")
+    (tmp_path / "inventory.yaml").write_text(INVENTORY)
+    tmp_path.chmod(0o755)
+    locked = ["--rm", "--network=none", "--read-only", "--tmpfs=/tmp", "--cap-drop=ALL"]
+    there = ["--pid=host", "--volume=unstick-controller:/var/tmp", f"--volume={tmp_path}:/etc/unstick:ro"]
+    doctor = ["--entrypoint=sh", "unstick", "-c", "unstick doctor || true"]
+
+    try:
+        program = engine.podman("run", *locked, "--entrypoint=kubectl", "unstick", "version", "--client", "--short")
+        looked = engine.podman("run", *locked, *there, *doctor)
+        elsewhere = engine.podman("run", *locked, *there[1:], *doctor)
+    finally:
+        engine.podman("volume", "rm", "--force", "unstick-controller")
+
+    assert program.startswith("Client Version: v1.")
+    assert "on the controller k8s failed (exit 1): The connection to the server localhost:8080 was refused" in looked
+    assert "Nothing was learned on the controller k8s" in elsewhere
+
+
 def test_the_compose_file_starts_a_service_that_is_ready(
     engine: Engine, project: Path, record_property: Callable[[str, object], None]
 ) -> None:
