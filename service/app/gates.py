@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC
 
 from service.app.driven import SELF, Driven, still_decided
 from service.app.ports import Transaction
@@ -21,6 +22,8 @@ def open_gate(driven: Driven, history: History, *, opening: OpenGate) -> None:
         "digest": gate.digest,
         "boot_id": gate.boot_id,
         "targets": list(gate.targets),
+        "expires_at": gate.expires_at.astimezone(UTC).isoformat(),
+        "check_attempt_id": gate.check_attempt_id,
         "rule": driven.run.trigger.name if opening.waived else None,
     }
 

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated
+from dataclasses import asdict
+from typing import Annotated, Final
 
 import typer
 
@@ -10,11 +11,14 @@ from service import main
 from service.cli.asking import Json, client
 from service.cli.databases import database_name
 from service.cli.printing import print_json, print_table, say, tell
+from service.domain.agreement import Compared, RowFault
 from service.domain.audit import FIRST_HASH, AuditEvent, ChainFault, first_fault
 from service.domain.errors import InvalidInput
 from service.settings import load_settings
 
 _FORMATS = ("md", "json", "csv")
+#: More faults of rows are counted, and not told.
+_MOST_FAULTS: Final = 20
 RunFilter = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Of this run.")]
 NodeFilter = Annotated[str | None, typer.Option("--node", metavar="N", help="Of this node, over all runs.")]
 Since = Annotated[str | None, typer.Option(metavar="TIME", help="From this ISO time on.")]
@@ -92,7 +96,7 @@ def timeline(
 
 
 def verify(*, expect: Expect = None, json: Json = False) -> None:
-    """Check the record's chain of hashes, and name the first place where it does not hold. Exits 1 there.
+    """Check the record's chain of hashes, and that runs, their nodes and gates say what it says. Exits 1 where not.
 
     Cut off at its end, or written anew as a whole, a chain holds by itself: only a head that was kept elsewhere
     and is given with --expect shows that.
@@ -101,33 +105,73 @@ def verify(*, expect: Expect = None, json: Json = False) -> None:
     settings = load_settings()
     store = main.open_store(settings, main.SystemClock(), must_exist=True)
     chain = _Chain(kept[0] if kept is not None else 0)
+    tables = _Tables()
     try:
         fault = first_fault(chain.count(store.audit_events()))
+        if fault is None and kept is not None:
+            fault = chain.fault(*kept)
+        if fault is None:
+            tables.take(store.row_faults(tables.compared))
     finally:
         store.close()
-    if fault is None and kept is not None:
-        fault = chain.fault(*kept)
     database = database_name(settings)
     if json:
         found = {"seq": fault.seq, "reason": fault.reason} if fault else None
         told = {"whole": fault is None, "events": chain.events, "head": chain.head, "first_fault": found}
-        print_json({**told, "database": database})
+        print_json({**told, "tables": None if fault else tables.as_json(), "database": database})
     else:
         say(f"Database: {database}")
         _tell_chain(chain, fault, compared=kept is not None)
-    raise typer.Exit(0 if fault is None else 1)
+        if fault is None:
+            tables.tell()
+    raise typer.Exit(0 if fault is None and not tables.faults else 1)
 
 
 def _tell_chain(chain: "_Chain", fault: ChainFault | None, *, compared: bool) -> None:
     if fault is not None:
         say(f"The chain is broken at seq {fault.seq}: {fault.reason}.")
-        say("Keep this database as it is, and compare it with a backup.")
+        say("The tables beside it were not compared. Keep this database as it is, and compare it with a backup.")
         return
     say(f"The chain is whole: {chain.events} events, head {chain.head}")
     if not compared:
         say("Whether newer events were cut off, or all were written anew, only a head that was kept elsewhere shows.")
     say("Keep this line elsewhere, and type it the next time:")
     say(f"  unstick audit verify --expect {chain.events}:{chain.head}")
+
+
+class _Tables:
+    """What became of the comparison of rows with events; the first faults are kept, all are counted."""
+
+    def __init__(self) -> None:
+        self.compared = Compared()
+        self.faults = 0
+        self._first: list[RowFault] = []
+
+    def take(self, faults: Iterator[RowFault]) -> None:
+        for fault in faults:
+            self.faults += 1
+            if self.faults <= _MOST_FAULTS:
+                self._first.append(fault)
+
+    def as_json(self) -> dict[str, object]:
+        faults = [{"run_id": one.run_id, "row": one.about, "reason": one.reason} for one in self._first]
+        return {**asdict(self.compared), "faults": self.faults, "first_faults": faults}
+
+    def tell(self) -> None:
+        seen = self.compared
+        what = f"{seen.runs} runs, {seen.node_runs} of their nodes, {seen.gates} gates"
+        if not self.faults:
+            say(f"The tables say the same: {what}.")
+        else:
+            say(f"The tables do not say the same ({what} compared, {self.faults} faults):")
+        for fault in self._first:
+            say(f"  {fault.about} of run {fault.run_id}: {fault.reason}.")
+        if self.faults > len(self._first):
+            say(f"  and {self.faults - len(self._first)} more")
+        if self.faults:
+            say("Somebody wrote there beside the service. Keep this database as it is, and compare it with a backup.")
+        if seen.not_comparable:
+            say(f"{seen.not_comparable} words were not comparable: events of an earlier version do not carry them.")
 
 
 def _kept(text: str) -> tuple[int, str]:

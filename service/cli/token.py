@@ -21,6 +21,15 @@ from service.settings import load_settings
 #: More names are not listed.
 _MOST_NAMES: Final = 5
 
+PersonOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="P",
+        help="Whose it is; a new person with the token's name by default. For another token of somebody who has "
+        "one, or lost one, name him here: only then do both count as one person at a second-person gate.",
+    ),
+]
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
@@ -43,14 +52,7 @@ def create(
             "approver answers gates of others, an admin has tokens and no gate.",
         ),
     ],
-    person: Annotated[
-        str | None,
-        typer.Option(
-            metavar="P",
-            help="Whose it is; a new person with the token's name by default. For another token of somebody who has "
-            "one, or lost one, name him here: only then do both count as one person at a second-person gate.",
-        ),
-    ] = None,
+    person: PersonOption = None,
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it ends: 12h, 90d or an ISO time.")] = None,
 ) -> None:
     """Make a token and print it, alone, on standard output. It is not stored and cannot be shown again.

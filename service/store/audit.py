@@ -24,7 +24,7 @@ def checked(fact: Fact) -> Fact:
         body = canonical(fact.body)
         body.encode()
     except UnicodeEncodeError:
-        return checked(replace(fact, body=_storable(fact.body)))
+        return checked(replace(fact, body=storable_json(fact.body)))
     except (TypeError, ValueError) as error:
         raise BrokenRule(f"The body of {fact.action} is not JSON: {error}.") from error
     return Fact(body=fact.body, **{name: storable(getattr(fact, name)) for name in rows.FACT_WORDS})
@@ -68,13 +68,14 @@ def events(engine: Engine) -> Iterator[AuditEvent]:
         seq = piece[-1]["seq"]
 
 
-def _storable(value: Any) -> Any:
+def storable_json(value: Any) -> Any:
+    """Return a value of JSON with every text in it as both databases keep it."""
     match value:
         case str():
             return storable(value)
         case Mapping():
-            return {storable(str(name)): _storable(inner) for name, inner in value.items()}
+            return {storable(str(name)): storable_json(inner) for name, inner in value.items()}
         case list() | tuple():
-            return [_storable(inner) for inner in value]
+            return [storable_json(inner) for inner in value]
         case _:
             return value

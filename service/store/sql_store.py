@@ -7,8 +7,9 @@ from typing import TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.app.ports import Clock, Reader, Transaction
+from service.domain.agreement import Compared, RowFault
 from service.domain.audit import AuditEvent
-from service.store import audit
+from service.store import agreement, audit
 from service.store.faults import Fault, fault_of, refusal, unavailable
 from service.store.locks import EngineLock
 from service.store.migrate import require_current
@@ -64,6 +65,13 @@ class SqlStore:
         """Yield the chain from seq 1 to its present end, in bounded memory."""
         try:
             yield from audit.events(self._database.reader)
+        except SQLAlchemyError as error:
+            raise unavailable(error) from error
+
+    def row_faults(self, compared: Compared) -> Iterator[RowFault]:
+        """Yield each row of a run, node run or gate that differs from what the events say; count what was compared."""
+        try:
+            yield from agreement.faults(self._database.reader, compared)
         except SQLAlchemyError as error:
             raise unavailable(error) from error
 

@@ -3,12 +3,13 @@
 import json
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from service.domain.person import Role
-from tests.cli.installation import Installation, Serving, Someone
+from tests.cli.installation import Installation, Serving, Someone, eventually
 
 
 @pytest.fixture
@@ -125,7 +126,29 @@ def test_a_whole_chain_exits_0_with_its_head(place: Installation) -> None:
         "Whether newer events were cut off, or all were written anew, only a head that was kept elsewhere shows.",
         "Keep this line elsewhere, and type it the next time:",
         f"  unstick audit verify --expect 1:{told['head']}",
+        "The tables say the same: 0 runs, 0 of their nodes, 0 gates.",
     ]
+
+
+def test_a_row_that_was_changed_beside_the_service_exits_1_and_is_named(service: Serving, ann: Someone) -> None:
+    place = Installation(service.place.folder / "copy")
+    run_id = ann.request("free", "n59")
+    eventually(lambda: ann.run(run_id)["state"] == "succeeded")
+    with closing(sqlite3.connect(service.place.database)) as source, closing(sqlite3.connect(place.database)) as copy:
+        source.backup(copy)
+    before = place("audit", "verify")
+    with closing(sqlite3.connect(place.database)) as copy:
+        copy.execute("UPDATE node_runs SET verdict = 'well' WHERE run_id = ?", (run_id,))
+        copy.commit()
+
+    told = json.loads(place("audit", "verify", "--json").stdout)
+    done = place("audit", "verify")
+
+    (fault,) = told["tables"]["first_faults"]
+    assert (before.returncode, done.returncode, told["whole"], told["tables"]["faults"]) == (0, 1, True, 1)
+    assert (fault["run_id"], fault["row"].partition("/")[0]) == (run_id, "node_run")
+    assert f"  {fault['row']} of run {run_id}: its verdict is well, and seq " in done.stdout
+    assert "says cured." in done.stdout
 
 
 def test_a_head_that_was_kept_shows_that_events_were_cut_off(place: Installation) -> None:

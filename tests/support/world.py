@@ -15,6 +15,7 @@ from service.app.load_runbooks import RunbookFolder
 from service.app.ports import Executor, Executors
 from service.app.request_run import RunRequest, request_run
 from service.app.service import Service
+from service.domain.agreement import Compared
 from service.domain.audit import first_fault
 from service.domain.node import Controller, Endpoint, ExecutorKind, Inventory, Node, View
 from service.domain.person import Person, Role
@@ -223,8 +224,10 @@ class World:
         return [event.fact.action for event in events]
 
     def chain_holds(self) -> bool:
-        """Whether the audit chain is whole."""
-        return first_fault(self.service.store.audit_events()) is None
+        """Whether the audit chain is whole, and the rows of runs say what it says."""
+        store = self.service.store
+        rows = [*store.row_faults(Compared())] if isinstance(store, SqlStore) else []
+        return first_fault(store.audit_events()) is None and rows == []
 
     def move_to(self, moment: datetime) -> None:
         """Move a stepped clock."""
