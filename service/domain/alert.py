@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 
-class SourceKind(StrEnum):
+class AlertSourceKind(StrEnum):
     """The senders whose words are understood."""
 
     ALERTMANAGER = "alertmanager"
