@@ -13,7 +13,7 @@ from lab.slurm import Slurm
 from service import main
 from service.domain.node import Endpoint, ExecutorKind, View
 from service.domain.node import Node as InventoryNode
-from service.domain.script import ScriptKind
+from service.domain.script import NotStarted, ScriptKind
 from service.settings import Settings
 from tests.cures.cure import Cure, ShiftedClock, ending, executors_with, outcomes
 from tests.cures.slurm_place import NAME, RUNBOOK, as_found, requested
@@ -105,10 +105,11 @@ def test_a_node_that_only_slurm_names_is_reached_and_found_in_slurm_again(
     assert as_found(slurm_node, slurm) == {"state": ["IDLE"], "reason": "", "jobs": {}, "boot": slurm_node.boot_id}
 
 
-def test_a_node_with_a_running_job_is_drained_rebooted_proven_and_given_back(
+def test_a_node_with_a_running_job_is_drained_reboots_slowly_is_proven_and_given_back(
     slurm_cure: Cure, slurm_node: Node, slurm: Slurm
 ) -> None:
     boot = slurm_node.boot_id
+    slurm_node.set_reboot_delay(6)
     number = slurm.submit(NAME, "while [ ! -e /run/lab-job-may-end ]; do sleep 0.1; done")
 
     run = requested(slurm_cure)
@@ -127,6 +128,8 @@ def test_a_node_with_a_running_job_is_drained_rebooted_proven_and_given_back(
     assert (ending(node_run), outcomes(node_run), seen) == (("succeeded", "cured"), CURED, (f"boot {boot}",))
     assert (slurm_node.boot_id != boot, sorted(slurm.state(NAME)), slurm.reason(NAME)) == (True, ["IDLE"], "")
     assert f"boot {slurm_node.boot_id}, after {boot}" in slurm_cure.said(run, "back", kind=ScriptKind.VERIFY)
+    in_vain = [one for one in slurm_cure.world.history(node_run).attempts if one.not_started is NotStarted.UNREACHABLE]
+    assert {(one.step, one.kind) for one in in_vain} == {("reboot", ScriptKind.VERIFY)}
 
 
 def test_a_drain_of_others_keeps_its_reason_and_the_node_is_not_given_back(
