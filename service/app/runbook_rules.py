@@ -48,6 +48,7 @@ def faults(runbook: Runbook, document: Document) -> Iterator[Fault]:
             reason = "may lose what the node was like, and no `read_only` step above records it."
             yield Fault((*where, "reboots"), reason, "Add one that prints the evidence: without it nothing is sent.")
         yield from _part(runbook, step, where)
+        yield from _unnamed(runbook, step, where)
         if step.when is not None:
             yield from _condition(step.when, (*where, "when"), runbook=runbook, earlier=set(earlier))
         for kind in ScriptKind:
@@ -160,6 +161,16 @@ def _part(runbook: Runbook, step: Step, where: Where) -> Iterator[Fault]:
             reason = f"names {name}, which is no file of the runbook's prelude."
             way_out = f"Name it there; the file begins with `# runbooks/{name}:`."
             yield Fault((*where, "prelude", number), reason, way_out)
+
+
+def _unnamed(runbook: Runbook, step: Step, where: Where) -> Iterator[Fault]:
+    """Yield that a gate shows no targets: neither the check nor what stands before it knows where they are written."""
+    if step.approval is ApprovalKind.NONE or not step.acts or step.check is None:
+        return
+    if "UNSTICK_TARGETS" not in f"{runbook.prelude_of(step)}{step.check}":
+        reason = "names no targets, so an approval is for nothing in particular."
+        way_out = "Write what `run` would act on into $UNSTICK_TARGETS, one a line."
+        yield Fault((*where, "check"), reason, way_out, Severity.WARNING)
 
 
 def _undo(step: Step, where: Where, *, earlier: Mapping[str, Step]) -> Iterator[Fault]:

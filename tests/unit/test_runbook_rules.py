@@ -49,6 +49,29 @@ def test_the_keys_of_a_step_must_go_together(steps: list[str], expected: list[st
     assert beginnings(told, expected) == expected
 
 
+GATED = "{id: act, title: Act, check: CHECK, run: r, verify: v, timeout: 1m, approval: confirm}"
+UNNAMED = "7: warning: Step act: `check` names no targets, so an approval is for nothing in particular."
+
+
+@pytest.mark.parametrize(
+    ("prelude", "check", "expected"),
+    [
+        ("", "exit 0", [UNNAMED]),
+        ("", "'echo x >\"$UNSTICK_TARGETS\"'", []),
+        ('propose() { tee "$UNSTICK_TARGETS"; }\n', "echo x | propose", []),
+    ],
+    ids=["nowhere", "in the check", "in what stands before it"],
+)
+def test_a_gate_whose_check_names_no_targets_is_warned_of(prelude: str, check: str, expected: list[str]) -> None:
+    told = findings(f"{HEAD}steps:\n  - {GATED.replace('CHECK', check)}\n", prelude=prelude)
+
+    assert beginnings(told, expected) == expected
+
+
+def test_a_check_without_a_gate_may_name_no_targets() -> None:
+    assert findings(f"{HEAD}steps:\n  - {ACT}\n") == []
+
+
 UNDO = "{id: undo, title: Undo, always: true, undoes: act, run: r, verify: v, timeout: 1m}"
 
 
