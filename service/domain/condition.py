@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import celpy
@@ -57,14 +58,37 @@ class Condition:
 
         Raises InvalidInput when it cannot be evaluated, or is not a truth value.
         """
-        try:
-            activation = {name: json_to_cel(_json(value)) for name, value in facts.items()}
-            result = self.program.evaluate(activation)
-        except _FAILURES as error:
-            raise InvalidInput(f"The condition `{self.text}` cannot be evaluated: {_plain(error)}.") from error
+        result = self._evaluate(facts)
         if not isinstance(result, celpy.celtypes.BoolType):
             raise InvalidInput(f"The condition `{self.text}` gives {_shown(result)}, not true or false.")
         return bool(result)
+
+    def value(self, facts: Mapping[str, object]) -> object:
+        """Return what the expression gives, in the types of JSON; a moment is text, as in 2026-11-29T03:00:00+00:00.
+
+        Raises InvalidInput when it cannot be evaluated, or gives what JSON has no word for.
+        """
+        result = self._evaluate(facts)
+        try:
+            return _from_cel(result)
+        except TypeError as error:
+            raise InvalidInput(
+                f"The expression `{self.text}` gives {error}.", "Let it give text or a number."
+            ) from error
+
+    def give_text(self, facts: Mapping[str, object]) -> str:
+        """Return the text that the expression gives; InvalidInput when it gives something else, or nothing."""
+        result = self._evaluate(facts)
+        if not isinstance(result, str):
+            raise InvalidInput(f"The expression `{self.text}` gives {_shown(result)}, not text.")
+        return str(result)
+
+    def _evaluate(self, facts: Mapping[str, object]) -> Any:
+        try:
+            activation = {name: json_to_cel(_json(value)) for name, value in facts.items()}
+            return self.program.evaluate(activation)
+        except _FAILURES as error:
+            raise InvalidInput(f"The condition `{self.text}` cannot be evaluated: {_plain(error)}.") from error
 
 
 def compile_condition(text: str, names: frozenset[str]) -> Condition:
@@ -190,6 +214,31 @@ def _plain(error: BaseException) -> str:
 def _shown(value: object) -> str:
     """Return the kind of a value that is no truth value."""
     return "a value of type " + type(value).__name__.removesuffix("Type").lower()
+
+
+def _from_cel(value: Any) -> object:
+    """Return a value of cel-python in the types of JSON; TypeError names what has none."""
+    match value:
+        case None:
+            return None
+        case celpy.celtypes.BoolType():
+            return bool(value)
+        case celpy.celtypes.BytesType():
+            raise TypeError("bytes")
+        case str():
+            return str(value)
+        case float():
+            return float(value)
+        case int():
+            return int(value)
+        case datetime():
+            return value.isoformat()
+        case list() | tuple():
+            return [_from_cel(item) for item in value]
+        case dict():
+            return {str(key): _from_cel(item) for key, item in value.items()}
+        case _:
+            raise TypeError(_shown(value))
 
 
 def _json(value: object) -> Any:

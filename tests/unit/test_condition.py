@@ -145,3 +145,42 @@ def test_any_text_is_true_false_or_refused(text: str) -> None:
         outcome = error
 
     assert isinstance(outcome, bool | InvalidInput)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("params", FACTS["params"]),
+        ("params.ports.map(p, {'port': string(p), 'even': p % 2 == 0})[1]", {"port": "2", "even": True}),
+        ("1.5", 1.5),
+        ("null", None),
+        ("timestamp('2026-11-29T03:00:00Z')", "2026-11-29T03:00:00+00:00"),
+    ],
+)
+def test_an_expression_gives_a_value_of_json(text: str, value: object) -> None:
+    given = compiled(text).value(FACTS)
+
+    assert given == value
+    assert type(given) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("b'raw'", "The expression `b'raw'` gives bytes."),
+        ("duration('1h')", "The expression `duration('1h')` gives a value of type duration."),
+        ("params.nothing", "The condition `params.nothing` cannot be evaluated: there is no nothing."),
+    ],
+)
+def test_what_json_has_no_word_for_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        compiled(text).value(FACTS)
+
+    assert raised.value.reason == reason
+
+
+def test_text_is_text_and_nothing_else() -> None:
+    assert compiled("node.scheduler + '-1'").give_text(FACTS) == "slurm-1"
+    with pytest.raises(InvalidInput) as raised:
+        compiled("params.hold_seconds").give_text(FACTS)
+    assert raised.value.reason == "The expression `params.hold_seconds` gives a value of type int, not text."
