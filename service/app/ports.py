@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
+from service.domain.alert import Parsed
 from service.domain.audit import AuditEvent, Fact
 from service.domain.node import Endpoint, Inventory
 from service.domain.person import Token
 from service.domain.plan import Plan, PlannedScript
+from service.domain.rule import AlertSource, RuleSet
 from service.domain.run import Attempt, Gate, GateState, History, Hold, NodeRun, NodeRunState, Resolution, Run
 from service.domain.runbook import Runbook
 from service.domain.script import AttemptRef, OutputChunk, Report, ScriptOrder, Stream
@@ -81,6 +83,23 @@ class Runbooks(Protocol):
 
     def invalid(self) -> Sequence[tuple[str, str]]:
         """Return file and reason of every bad one."""
+
+
+class RuleSource(Protocol):
+    """Where the sources of alerts and the rules come from."""
+
+    def current(self) -> RuleSet:
+        """Return the rules as they are now; ConfigInvalid when the file is wrong and none was good before."""
+
+
+class Receivers(Protocol):
+    """How deliveries of each kind of source are proven and read. Names of headers are in lower case."""
+
+    def verify(self, source: AlertSource, body: bytes, *, headers: Mapping[str, str], now: datetime) -> bool:
+        """Return whether a signature proves that the source sent it; Unavailable when that cannot be found out now."""
+
+    def parse(self, source: AlertSource, body: bytes, *, headers: Mapping[str, str], now: datetime) -> Parsed:
+        """Return what a delivery says; InvalidInput for a body that is none of its kind."""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,34 @@
 """The ports, as one value that use cases are given; `main.py` builds it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 
-from service.app.ports import Clock, Executors, InventorySource, Runbooks, Store
+from service.app.ports import Clock, Executors, InventorySource, Receivers, Runbooks, RuleSource, Store
+from service.domain.alert import Parsed
+from service.domain.errors import InvalidInput
+from service.domain.rule import AlertSource, RuleSet
 
 
 def _nobody_listens() -> None:
     """Stand for an engine that is not there: due rows are found by whoever runs one."""
+
+
+class _NoRules:
+    """Stands for a file of rules that is not there: nobody may deliver an alert."""
+
+    def current(self) -> RuleSet:
+        return RuleSet()
+
+
+class _NobodyReceives:
+    """Stands for receivers that are not there: nothing is proven, and nothing is read."""
+
+    def verify(self, source: AlertSource, body: bytes, *, headers: Mapping[str, str], now: datetime) -> bool:
+        return False
+
+    def parse(self, source: AlertSource, body: bytes, *, headers: Mapping[str, str], now: datetime) -> Parsed:
+        raise InvalidInput("Alerts are not received here.")
 
 
 @dataclass(frozen=True)
@@ -25,3 +46,6 @@ class Service:
     service_id: str
     #: Tells the engine that something may be due.
     wake_engine: Callable[[], None] = _nobody_listens
+    #: Who may deliver alerts, and what they start.
+    rules: RuleSource = field(default_factory=_NoRules)
+    receivers: Receivers = field(default_factory=_NobodyReceives)
