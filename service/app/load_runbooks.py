@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from service.app.entry_faults import UNKNOWN_KEY
 from service.app.finding import Finding
 from service.app.git_revision import git_revision
 from service.app.ports import RunbookSource
-from service.app.read_runbook import UNKNOWN_KEY, Examined, examine, examine_document, to_findings
+from service.app.read_runbook import Examined, examine, examine_document, to_findings
 from service.app.runbook_rules import escalation_faults
 from service.app.runbook_schema import LIBRARY_FILE
 from service.app.runbook_yaml import MAX_BYTES, Document, decode, read_document

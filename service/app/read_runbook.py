@@ -1,13 +1,13 @@
 """Turns the text of one runbook into a Runbook, or into everything that is wrong with it."""
 
-import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from service.app.entry_faults import empty_values, explain
 from service.app.finding import Finding, Severity
 from service.app.ports import RunbookSource
 from service.app.runbook_rules import Fault, faults
@@ -102,7 +102,7 @@ class _Reader:
 
     def entry(self) -> RunbookFile | None:
         """Return the file's values in their types, or None after noting what does not fit."""
-        for where in _empty_values(self.document.value, ()):
+        for where in empty_values(self.document.value, ()):
             self.add(where, "is empty.", "Give it a value, or remove the key.")
         if not isinstance(self.document.value, dict):
             self.add((), "The file is not a mapping of keys to values.", "Begin with `schema: 1`.")
@@ -117,7 +117,8 @@ class _Reader:
 
     def _add_details(self, details: ErrorDetails) -> None:
         where = tuple(key for key in details["loc"] if key != "[key]")
-        reason, way_out = _explain(details, where)
+        entry = _entry_of(where[:-1]) if len(where) > 1 else RunbookFile
+        reason, way_out = explain(details, where, entry=entry)
         self.add(where, reason, way_out)
 
     def runbook(self, entry: RunbookFile, source: RunbookSource) -> Runbook | None:
@@ -232,6 +233,11 @@ _BOUNDS = {
     "max": ParamType.INTEGER,
 }
 _TYPES = {ParamType.STRING: str, ParamType.INTEGER: int, ParamType.BOOLEAN: bool}
+_WRITING = {
+    ParamType.STRING: "Put it in quotes.",
+    ParamType.INTEGER: "Write a whole number such as 7, without quotes.",
+    ParamType.BOOLEAN: "Write true or false, without quotes.",
+}
 
 
 def _retry(entry: RetryEntry | None) -> Retry | None:
@@ -250,21 +256,6 @@ def _limits(entry: LimitsEntry | None) -> Limits:
     )
 
 
-#: What is said of a key that no runbook has.
-UNKNOWN_KEY = "is not a key that is known here."
-
-
-def _empty_values(value: object, where: Where) -> Iterator[Where]:
-    if value is None:
-        yield where
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _empty_values(item, (*where, key))
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _empty_values(item, (*where, number))
-
-
 def _entry_of(where: Where) -> type[Entry]:
     match where:
         case ("steps", int(), "retry", *_):
@@ -279,59 +270,6 @@ def _entry_of(where: Where) -> type[Entry]:
             return EscalationEntry
         case _:
             return RunbookFile
-
-
-def _explain(details: ErrorDetails, where: Where) -> tuple[str, str]:
-    """Return reason and way out of one error of pydantic, in our words."""
-    context = details.get("ctx", {})
-    value = shown(details["input"])
-    match details["type"]:
-        case "unstick":
-            return f"{context['reason']}.", context["way_out"]
-        case "extra_forbidden":
-            return _unknown_key(str(where[-1]), _entry_of(where[:-1]) if len(where) > 1 else RunbookFile)
-        case "missing":
-            return "is missing.", "Add it."
-        case "string_type" | "int_type" | "bool_type" | "float_type" | "list_type" | "dict_type" | "model_type":
-            kind = details["type"].removesuffix("_type")
-            return f"is {value}, not {_KINDS[kind]}.", _MENDING.get(kind, f"Write {_KINDS[kind]} here.")
-        case "enum":
-            return f"is {value}.", f"Write {context['expected']}.".replace("'", "")
-        case "string_pattern_mismatch":
-            return f"is {value}.", _PATTERNS.get(context["pattern"], f"It must match {context['pattern']}.")
-        case _:
-            message = details["msg"].replace("Input should be", "it must be")
-            return f"is {value}; {message[0].lower()}{message[1:]}.", "Write another value."
-
-
-_KINDS = {
-    "string": "text",
-    "int": "a whole number",
-    "bool": "true or false",
-    "float": "a number",
-    "list": "a list",
-    "dict": "a mapping",
-    "model": "a mapping",
-}
-_WRITING = {
-    ParamType.STRING: "Put it in quotes.",
-    ParamType.INTEGER: "Write a whole number such as 7, without quotes.",
-    ParamType.BOOLEAN: "Write true or false, without quotes.",
-}
-_MENDING = {"string": "Put it in quotes.", "bool": "Write true or false, without quotes."}
-_PATTERNS = {
-    r"^[a-z0-9]+(-[a-z0-9]+)*$": "Write lower-case letters and digits, joined by single hyphens.",
-    r"^[a-z][a-z0-9_]*$": "Write lower-case letters, digits and underscores, a letter first.",
-    r"^[^\n]*\S[^\n]*$": "Write one line of text.",
-    r"\S": "Write some text, or remove the key.",
-}
-
-
-def _unknown_key(key: str, entry: type[Entry]) -> tuple[str, str]:
-    known = [field.alias or name for name, field in entry.model_fields.items()]
-    close = difflib.get_close_matches(key, known, n=1)
-    way_out = f"Do you mean `{close[0]}`?" if close else f"The keys here are {', '.join(known)}."
-    return UNKNOWN_KEY, way_out
 
 
 def _sentence(document: Document, where: Where, reason: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from service.app.ports import Clock, Executors, InventorySource, Receivers, Runbooks, RuleSource, Store
+from service.app.ports import Clock, Executors, InventorySource, Receivers, RuleSource, Runbooks, Store
 from service.domain.alert import Parsed
 from service.domain.errors import InvalidInput
 from service.domain.rule import AlertSource, RuleSet
