@@ -61,10 +61,11 @@ mount_targets() {
 # Print each of these connections once, by its oldest mount.
 connections() { mount_targets "${1:-}" | awk '!seen[$2]++'; }
 
-# Print how many requests wait on a connection; 0 when it is gone.
+# Print how many requests wait on a connection; 0 when it is gone. The kernel takes the file away
+# a moment before its folder (fs/fuse/control.c, fuse_ctl_remove_conn).
 waiting() {
   local count
-  count=$(cat "$control/$1/waiting" 2>/dev/null) || [ ! -e "$control/$1" ]
+  count=$(cat "$control/$1/waiting" 2>/dev/null) || [ ! -e "$control/$1/waiting" ]
   echo "${count:-0}"
 }
 

@@ -245,6 +245,21 @@ def test_one_look_at_waiting_requests_is_not_enough(node: FakeNode) -> None:
     assert [line.split()[1] for line in said.stdout.splitlines()] == ["57"]
 
 
+def test_a_connection_that_is_being_taken_away_has_nobody_waiting_and_one_that_cannot_be_read_is_no_zero(
+    node: FakeNode,
+) -> None:
+    node.add(57)
+    (node.control / "57/waiting").unlink()
+    node.add(58)
+    (node.control / "58/waiting").unlink()
+    (node.control / "58/waiting").mkdir()
+
+    going, unreadable = node.call("waiting 57"), node.call("waiting 58")
+
+    assert (going.returncode, going.stdout) == (0, "0\n")
+    assert (unreadable.returncode, unreadable.stdout) == (2, "")
+
+
 def test_where_nobody_waits_no_time_is_held(node: FakeNode) -> None:
     node.add(57, waiting=0)
     node.see_mounts(mount(57, "fuse.rclone", "/data"))
