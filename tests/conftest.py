@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 NO_SKIPS = os.environ.get("UNSTICK_NO_SKIPS") == "1"
 HERE = Path(__file__).resolve().parent
 #: These folders are played without a network.
-OFFLINE = (HERE / "unit", HERE / "runbooks")
+OFFLINE = (HERE / "unit", HERE / "runbooks", HERE / "triggers")
 
 settings.register_profile(
     "test",

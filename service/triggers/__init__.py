@@ -1,0 +1,1 @@
+"""What monitors send: a delivery in, alerts out. Reading and verifying have no network, no clock and no store."""
