@@ -1,12 +1,13 @@
 """Types of columns that are the same on both databases: UTC times, closed sets of words, JSON, text."""
 
 import json
+import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import DateTime, Dialect, String, Text
+from sqlalchemy import DateTime, Dialect, LargeBinary, String, Text
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from service.domain.errors import InvalidInput
@@ -118,6 +119,21 @@ class JsonObject(TypeDecorator[Mapping[str, Any]]):
     def process_result_value(self, value: Any, dialect: Dialect) -> Mapping[str, Any] | None:
         """Return the values."""
         return None if value is None else json.loads(value)
+
+
+class Packed(TypeDecorator[bytes]):
+    """Bytes, compressed."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: bytes | None, dialect: Dialect) -> bytes | None:
+        """Compress."""
+        return None if value is None else zlib.compress(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> bytes | None:
+        """Return what was compressed."""
+        return None if value is None else zlib.decompress(value)
 
 
 class Results(TypeDecorator[tuple[StepResult, ...]]):

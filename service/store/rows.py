@@ -11,14 +11,16 @@ from sqlalchemy import RowMapping
 
 from service.app.ports import RUN_HEAD_NODES, RunbookSource
 from service.domain.audit import AuditEvent, Fact
+from service.domain.delivery import Breaker, Delivery, RecordedAlert
 from service.domain.person import Role, Token
 from service.domain.plan import Plan, PlannedScript
 from service.domain.run import Attempt, Gate, Hold, NodeRun, Resolution, Run, Trigger, run_state
 from service.domain.script import ScriptKind
 
-Value = TypeVar("Value", Attempt, Gate, Hold, NodeRun, Resolution)
+Value = TypeVar("Value", Attempt, Breaker, Delivery, Gate, Hold, NodeRun, RecordedAlert, Resolution)
 
-_FIELDS = {kind: tuple(f.name for f in fields(kind)) for kind in (Attempt, Gate, Hold, NodeRun, Resolution)}
+_KINDS: tuple[type, ...] = (Attempt, Breaker, Delivery, Gate, Hold, NodeRun, RecordedAlert, Resolution)
+_FIELDS = {kind: tuple(f.name for f in fields(kind)) for kind in _KINDS}
 _RUN_FIELDS = tuple(f.name for f in fields(Run) if f.name != "trigger")
 #: The fields of a fact that are text.
 FACT_WORDS = tuple(f.name for f in fields(Fact) if f.name != "body")
@@ -26,7 +28,7 @@ FACT_WORDS = tuple(f.name for f in fields(Fact) if f.name != "body")
 _BEGINNING = 64
 
 
-def to_row(value: Attempt | Gate | Hold | NodeRun | Resolution) -> dict[str, Any]:
+def to_row(value: Value) -> dict[str, Any]:
     """Return the columns of a value whose fields are all columns."""
     return {name: getattr(value, name) for name in _FIELDS[type(value)]}
 
