@@ -101,8 +101,8 @@ class KeptFile(Generic[T]):
             return _Answer(None, None, kept.value, gone, kept.of_a_file)
         except OSError as error:
             unreadable = f"{self._path} cannot be read ({error.strerror})."
-            problem = ConfigInvalid(unreadable, f"Look with `ls -l {self._path}`.")
-            return _Answer(None, None, kept.value, problem, kept.of_a_file)
+            told = ConfigInvalid(unreadable, f"Look with `ls -l {self._path}`.")
+            return _Answer(None, None, kept.value, told, kept.of_a_file)
 
     def _tell(self, before: _Answer[T], after: _Answer[T]) -> None:
         """Log once that a file which was good is not used any more, and once that it is again."""

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
+from service.app.alert_ports import AlertReader, AlertWriter
+from service.app.paging import Page as Page
 from service.domain.alert import Parsed
 from service.domain.audit import AuditEvent, Fact
 from service.domain.node import Endpoint, Inventory
@@ -16,7 +18,6 @@ from service.domain.runbook import Runbook
 from service.domain.script import AttemptRef, OutputChunk, Report, ScriptOrder, Stream
 
 T = TypeVar("T")
-Row = TypeVar("Row")
 
 
 class Clock(Protocol):
@@ -95,8 +96,11 @@ class RuleSource(Protocol):
 class Receivers(Protocol):
     """How deliveries of each kind of source are proven and read. Names of headers are in lower case."""
 
-    def verify(self, source: AlertSource, body: bytes, *, headers: Mapping[str, str], now: datetime) -> bool:
-        """Return whether a signature proves that the source sent it; Unavailable when that cannot be found out now."""
+    def verify(self, source: AlertSource, body: bytes, *, headers: Mapping[str, str], now: datetime) -> None:
+        """Return when a signature proves that the source has sent it, else raise Unauthenticated; the reason is ours.
+
+        Raises Unavailable when it cannot be found out now, as without the certificate of a signature.
+        """
 
     def parse(self, source: AlertSource, body: bytes, *, headers: Mapping[str, str], now: datetime) -> Parsed:
         """Return what a delivery says; InvalidInput for a body that is none of its kind."""
@@ -126,14 +130,6 @@ class AuditFilter:
 
 
 @dataclass(frozen=True)
-class Page(Generic[Row]):
-    """Some rows and the key of the next ones, None at the end."""
-
-    items: tuple[Row, ...]
-    next_cursor: str | None
-
-
-@dataclass(frozen=True)
 class RunHead:
     """What a list shows of a run beside its request: cheap to read, however many nodes there are."""
 
@@ -156,7 +152,7 @@ class Backlog:
     open_gates: int
 
 
-class Reader(Protocol):
+class Reader(AlertReader, Protocol):
     """Reads; inside a write it sees what that write has done."""
 
     def run(self, run_id: str) -> Run:
@@ -253,7 +249,7 @@ class Reader(Protocol):
         """Return audit events with a greater seq, oldest first."""
 
 
-class Transaction(Reader, Protocol):
+class Transaction(Reader, AlertWriter, Protocol):
     """Reads and writes, in one piece."""
 
     def append(self, fact: Fact) -> None:

@@ -12,7 +12,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def json_schema() -> dict[str, object]:
     """Return the schema as JSON-like values."""
-    schema = _clean(RunbookFile.model_json_schema(by_alias=True))
+    schema = clean(RunbookFile.model_json_schema(by_alias=True))
     goals = schema["properties"]["escalate_to"]
     schema["properties"]["escalate_to"] = {
         "description": goals["description"],
@@ -21,13 +21,13 @@ def json_schema() -> dict[str, object]:
     return {"$schema": DIALECT, **schema, "title": "Runbook of unstick"}
 
 
-def _clean(value: Any) -> Any:
+def clean(value: Any) -> Any:
     """Take away what a file cannot say: an absent key is not null, and titles repeat the keys."""
     if isinstance(value, list):
-        return [_clean(item) for item in value]
+        return [clean(item) for item in value]
     if not isinstance(value, dict):
         return value
-    cleaned = {key: _clean(item) for key, item in value.items() if not _superfluous(key, item)}
+    cleaned = {key: clean(item) for key, item in value.items() if not _superfluous(key, item)}
     options = cleaned.get("anyOf")
     if isinstance(options, list) and {"type": "null"} in options:
         kept = [option for option in options if option != {"type": "null"}]

@@ -26,22 +26,23 @@ Script = Annotated[str, StringConstraints(pattern=r"\S")]
 Library = Annotated[str, StringConstraints(pattern=LIBRARY_FILE)]
 
 
-def _refuse(reason: str, way_out: str) -> PydanticCustomError:
+def refuse(reason: str, way_out: str) -> PydanticCustomError:
+    """Return what a validator raises; `reason` goes on where the key left off, as in `is empty`."""
     return PydanticCustomError("unstick", "{reason}", {"reason": reason, "way_out": way_out})
 
 
 def _duration(value: object) -> timedelta:
     if not isinstance(value, str) or not re.fullmatch(_DURATION, value):
-        raise _refuse(f"is {shown(value)}, which is not a duration", "Write 30s, 5m or 2h.")
+        raise refuse(f"is {shown(value)}, which is not a duration", "Write 30s, 5m or 2h.")
     duration = timedelta(seconds=int(value[:-1]) * _UNITS[value[-1]])
     if duration > _LONGEST:
-        raise _refuse(f"is {value}, which is longer than 168h", "Write a shorter duration.")
+        raise refuse(f"is {value}, which is longer than 168h", "Write a shorter duration.")
     return duration
 
 
 def _some_time(value: timedelta) -> timedelta:
     if not value:
-        raise _refuse("is no time at all", "Write 30s, 5m or 2h.")
+        raise refuse("is no time at all", "Write 30s, 5m or 2h.")
     return value
 
 
@@ -50,13 +51,13 @@ def _count(value: object) -> Count:
         return Count(value)
     if isinstance(value, str) and re.fullmatch(_COUNT, value):
         return Count(int(value[:-1]), percent=True)
-    raise _refuse(f"is {shown(value)}", "Write a number of nodes such as 4, or a percentage of the pool such as 10%.")
+    raise refuse(f"is {shown(value)}", "Write a number of nodes such as 4, or a percentage of the pool such as 10%.")
 
 
 def _param_value(value: object) -> object:
     if isinstance(value, str | int):
         return value
-    raise _refuse(f"is {shown(value)}", "Write text (in quotes), a whole number, true or false.")
+    raise refuse(f"is {shown(value)}", "Write text (in quotes), a whole number, true or false.")
 
 
 def _prelude(value: object) -> str | tuple[str, ...]:
@@ -65,9 +66,9 @@ def _prelude(value: object) -> str | tuple[str, ...]:
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         for item in value:
             if not re.fullmatch(LIBRARY_FILE, item):
-                raise _refuse(f"names {shown(item)}", "Name files such as lib/fuse.sh, beside the runbooks.")
+                raise refuse(f"names {shown(item)}", "Name files such as lib/fuse.sh, beside the runbooks.")
         return tuple(value)
-    raise _refuse(f"is {shown(value)}", "Write shell after `|`, or a list of files such as [lib/fuse.sh].")
+    raise refuse(f"is {shown(value)}", "Write shell after `|`, or a list of files such as [lib/fuse.sh].")
 
 
 def _goals(value: object) -> object:

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from service.app.alert_ports import PolicySource
 from service.app.ports import Clock, Executors, InventorySource, Receivers, RuleSource, Runbooks, Store
 from service.domain.alert import Parsed
-from service.domain.errors import InvalidInput
+from service.domain.errors import InvalidInput, Unauthenticated
+from service.domain.policy import Policy
 from service.domain.rule import AlertSource, RuleSet
 
 
@@ -21,11 +23,18 @@ class _NoRules:
         return RuleSet()
 
 
+class _NoPolicy:
+    """Stands for a file of limits that is not there: those of this version hold."""
+
+    def current(self) -> Policy:
+        return Policy()
+
+
 class _NobodyReceives:
     """Stands for receivers that are not there: nothing is proven, and nothing is read."""
 
-    def verify(self, source: AlertSource, body: bytes, *, headers: Mapping[str, str], now: datetime) -> bool:
-        return False
+    def verify(self, source: AlertSource, body: bytes, *, headers: Mapping[str, str], now: datetime) -> None:
+        raise Unauthenticated("Alerts are not received here.")
 
     def parse(self, source: AlertSource, body: bytes, *, headers: Mapping[str, str], now: datetime) -> Parsed:
         raise InvalidInput("Alerts are not received here.")
@@ -49,3 +58,5 @@ class Service:
     #: Who may deliver alerts, and what they start.
     rules: RuleSource = field(default_factory=_NoRules)
     receivers: Receivers = field(default_factory=_NobodyReceives)
+    #: How far alerts may go without a person.
+    policy: PolicySource = field(default_factory=_NoPolicy)

@@ -11,6 +11,8 @@ from service.domain.rule import Rule, nodes_named
 from service.domain.runbook import ParamValue
 
 Facts = Mapping[str, object]
+#: What an expression may ask of `alert`.
+ALERT_FIELDS = ("labels", "annotations", "status", "source", "fingerprint", "starts_at", "link")
 
 
 @dataclass(frozen=True)
