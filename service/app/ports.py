@@ -96,6 +96,9 @@ class RuleSource(Protocol):
 class Receivers(Protocol):
     """How deliveries of each kind of source are proven and read. Names of headers are in lower case."""
 
+    def token(self, headers: Mapping[str, str]) -> str:
+        """Return the token that came with a request, as bearer or as password; Unauthenticated without one."""
+
     def verify(self, source: AlertSource, body: bytes, *, headers: Mapping[str, str], now: datetime) -> None:
         """Return when a signature proves that the source has sent it, else raise Unauthenticated; the reason is ours.
 

@@ -33,6 +33,9 @@ class _NoPolicy:
 class _NobodyReceives:
     """Stands for receivers that are not there: nothing is proven, and nothing is read."""
 
+    def token(self, headers: Mapping[str, str]) -> str:
+        raise Unauthenticated("Alerts are not received here.")
+
     def verify(self, source: AlertSource, body: bytes, *, headers: Mapping[str, str], now: datetime) -> None:
         raise Unauthenticated("Alerts are not received here.")
 

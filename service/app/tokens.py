@@ -84,6 +84,12 @@ def revoke_token(service: Service, token_id: str, *, by: str) -> None:
 
 def authenticate(service: Service, text: str) -> Person:
     """Return the person of a token; Unauthenticated, with one answer for every cause."""
+    token = valid_token(service, text)
+    return Person(token.person, token.roles)
+
+
+def valid_token(service: Service, text: str) -> Token:
+    """Return the token that a text is, and note its use; errors as `authenticate`."""
     digest = sha256(text)
     token = service.store.read(lambda reader: reader.token_by_sha256(digest))
     now = service.clock.now()
@@ -91,7 +97,7 @@ def authenticate(service: Service, text: str) -> Person:
         raise Unauthenticated("The token is not valid.", "Ask for a new one: `unstick token create`.")
     if token.last_used_at is None or now - token.last_used_at > timedelta(minutes=1):
         _note_use(service, digest, now=now)
-    return Person(token.person, token.roles)
+    return token
 
 
 def _note_use(service: Service, digest: str, *, now: datetime) -> None:

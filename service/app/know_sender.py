@@ -1,0 +1,75 @@
+"""Know who sends a delivery: by the token of its source, or by a signature over its raw bytes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from service.app.service import Service
+from service.app.tokens import valid_token
+from service.domain.alert import AlertSourceKind
+from service.domain.errors import ConfigInvalid, Unauthenticated, Unavailable
+from service.domain.person import Permission, Person
+from service.domain.rule import AlertSource
+
+#: One answer to everybody who is not known: it tells neither which sources there are nor what was wrong.
+STRANGER = Unauthenticated(
+    "The delivery is from nobody who is known here.",
+    "Compare the address with the name of the source in rules.yaml, then its secret or token.",
+)
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Sender:
+    """A source that has proven to be itself."""
+
+    source: AlertSource
+    #: Who counts as requester of what it starts: the person of the token, or `source:NAME`.
+    person: str
+
+
+def know_by_token(service: Service, name: str, *, headers: Mapping[str, str]) -> Sender | None:
+    """Return the sender when the source of this name is one that shows a token, and shows it; None when not.
+
+    Nothing of the body is needed for it. Names of headers are in lower case.
+    """
+    source = _source(service, name)
+    if source is None or source.kind is not AlertSourceKind.ALERTMANAGER:
+        return None
+    try:
+        token = valid_token(service, service.receivers.token(headers))
+    except Unauthenticated as error:
+        log.info("delivery.stranger", source=name, reason=error.reason)
+        return None
+    if token.name != source.token or not Person(token.person, token.roles).may(Permission.DELIVER):
+        reason = f"The token {token.name} may not deliver for this source."
+        log.info("delivery.stranger", source=name, reason=reason)
+        return None
+    return Sender(source, token.person)
+
+
+def know_by_signature(service: Service, name: str, body: bytes, *, headers: Mapping[str, str]) -> Sender:
+    """Return the sender whose signature the body carries; STRANGER, whatever is wrong.
+
+    Raises Unavailable when it cannot be found out now.
+    """
+    source = _source(service, name)
+    if source is None or source.kind is AlertSourceKind.ALERTMANAGER:
+        raise STRANGER
+    try:
+        service.receivers.verify(source, body, headers=headers, now=service.clock.now())
+    except Unauthenticated as error:
+        log.info("delivery.stranger", source=name, reason=error.reason)
+        raise STRANGER from error
+    return Sender(source, f"source:{name}")
+
+
+def _source(service: Service, name: str) -> AlertSource | None:
+    try:
+        return service.rules.current().sources.get(name)
+    except ConfigInvalid as error:
+        raise Unavailable(
+            "The rules of this service cannot be read.", "Its log and `unstick doctor` say why."
+        ) from error
