@@ -35,6 +35,7 @@ def upgrade() -> None:
         sa.Column("delivery_id", sa.Text(), nullable=False),
         sa.Column("index", sa.Integer(), nullable=False),
         sa.Column("source", sa.Text(), nullable=False),
+        sa.Column("delivered_by", sa.Text(), nullable=False),
         sa.Column("received_at", TIME, nullable=False),
         sa.Column("fingerprint", sa.Text(), nullable=False),
         sa.Column("status", sa.Text(), nullable=False),

@@ -8,9 +8,13 @@ from service.app.request_run import Prepared, RunRequest, add, prepare
 from service.app.service import Service
 from service.domain.action import Ended
 from service.domain.audit import Fact
+from service.domain.delivery import HeldBy
 from service.domain.errors import InvalidInput, UnstickError
 from service.domain.run import NodeRun, NodeRunState, Run, Trigger, TriggerKind, Verdict, run_state
 from service.domain.runbook import Runbook
+
+#: So many alerts that are held by the blast radius are judged again when a node run has ended.
+_ASKED_AGAIN = 10
 
 
 def end_node_run(service: Service, node_run: NodeRun, *, run: Run, runbook: Runbook, ended: Ended) -> None:
@@ -41,9 +45,13 @@ def end_node_run(service: Service, node_run: NodeRun, *, run: Run, runbook: Runb
 
 
 def wake_waiting(transaction: Transaction, node_run: NodeRun, *, service: Service) -> None:
-    """Make due every queued node run that may have waited for this one."""
+    """Make due every queued node run that may have waited for this one, and alerts that are held for its node."""
     now = service.clock.now()
     transaction.wake(transaction.asleep(node_run, now=now), at=now)
+    if node_run.acts:
+        transaction.wake_alerts(at=now, node=node_run.node, held_by=HeldBy.BUSY)
+        # One node is free again. Some more are asked, since the oldest may be held by the limit of its pool.
+        transaction.wake_alerts(at=now, held_by=HeldBy.BLAST_RADIUS, most=_ASKED_AGAIN)
 
 
 def _fact(node_run: NodeRun, *, ended: Ended) -> Fact:

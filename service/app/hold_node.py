@@ -6,6 +6,7 @@ from datetime import datetime
 from service.app.ports import Reader, Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
+from service.domain.delivery import HeldBy
 from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.person import Person
 from service.domain.run import Hold, NodeRunState
@@ -70,6 +71,7 @@ def release_node(service: Service, node: str, *, person: Person, reason: str = "
         if hold is None:
             raise Conflict(f"Node {node} is not on hold.", "There is nothing to release.")
         transaction.remove_hold(node)
+        transaction.wake_alerts(at=service.clock.now(), node=node, held_by=HeldBy.HOLD)
         body = {"reason": reason, "it_was": hold.words}
         transaction.append(Fact("node.released", f"node/{node}", person.name, node=node, body=body))
         return hold

@@ -83,6 +83,8 @@ class HeldBy(StrEnum):
     BUSY = "busy"
     #: As many nodes are disrupted as may be.
     BLAST_RADIUS = "blast_radius"
+    #: A source of nodes has not answered, so whether there is such a node is not known.
+    INVENTORY = "inventory"
     #: A fault of the service itself.
     FAULT = "fault"
 
@@ -96,6 +98,8 @@ class RecordedAlert:
     #: Its place in the delivery, from 0.
     index: int
     source: str
+    #: Who counts as requester of what it starts, as its delivery says.
+    delivered_by: str
     received_at: datetime
     fingerprint: str
     status: AlertStatus

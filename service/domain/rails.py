@@ -19,6 +19,8 @@ from service.domain.run import OPEN_STATES, Hold, NodeRunState, Verdict
 BLAST_RADIUS = "blast-radius"
 #: What is held for something without a known end is looked at again so often, beside being woken.
 LOOK_AGAIN = timedelta(minutes=5)
+#: The same where a person ends what it waits for, which wakes it.
+LOOK_AGAIN_LATE = timedelta(hours=1)
 #: An alert that is held so long without being said again is not acted on any more.
 STILL_TRUE = timedelta(hours=24)
 
@@ -241,7 +243,8 @@ def _stale(reason: str) -> Judgement:
 
 
 def _held(case: _Case, held_by: HeldBy, reason: str, *, until: datetime | None = None) -> Judgement:
-    return Judgement(AlertVerdict.HELD, reason, held_by, until if until is not None else case.now + LOOK_AGAIN)
+    again = LOOK_AGAIN_LATE if held_by in (HeldBy.PAUSE, HeldBy.BREAKER) else LOOK_AGAIN
+    return Judgement(AlertVerdict.HELD, reason, held_by, until if until is not None else case.now + again)
 
 
 def _cured_by(one: PastRun, runbook: str) -> bool:

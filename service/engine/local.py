@@ -20,6 +20,7 @@ from service.app.stop_attempt import stop_attempt
 from service.domain.audit import Fact
 from service.domain.errors import EpochLost, Unavailable, UnstickError
 from service.domain.run import NodeRun
+from service.engine.due_alerts import DueAlerts
 
 #: Without a wake-up, due rows are looked for this often (seconds).
 TICK = 1.0
@@ -48,14 +49,17 @@ class LocalEngine:
         self._wake = threading.Event()
         self._ending = threading.Event()
         self._loop = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._alerts = DueAlerts(service, fault_of=_fault_of)
 
     def start(self) -> None:
         """Take over what an owner that is gone has left, and begin."""
         self._loop.start()
+        self._alerts.start()
 
     def wake(self) -> None:
         """Look for due rows now."""
         self._wake.set()
+        self._alerts.wake()
 
     def stop(self, timeout: float) -> None:
         """Dispatch nothing more and wait up to `timeout` seconds for scripts that are followed.
@@ -64,6 +68,7 @@ class LocalEngine:
         """
         self._ending.set()
         self._wake.set()
+        self._alerts.stop(timeout)
         if self._loop.is_alive():
             self._loop.join(timeout)
         with self._lock:
@@ -73,7 +78,7 @@ class LocalEngine:
 
     def fault(self) -> str | None:
         """Return why the engine does not work, or None."""
-        return None if self._loop.is_alive() else "The engine does not run."
+        return None if self._loop.is_alive() and self._alerts.alive() else "The engine does not run."
 
     def idle(self) -> bool:
         """Whether nothing is driven at this moment."""
@@ -214,15 +219,15 @@ class LocalEngine:
                     self._stopped.discard(node_run_id)
 
 
-def _fault_of(work: Callable[[], None], *, node_run: str) -> Exception | None:
-    """Do something for one node run; return the fault of our own that it met. What went wrong is in the log."""
+def _fault_of(work: Callable[[], None], **about: str) -> Exception | None:
+    """Do something for a node run or an alert; return the fault of our own that it met. The log has what went wrong."""
     try:
         work()
     except EpochLost:
-        log.warning("engine.epoch_lost", node_run=node_run)
+        log.warning("engine.epoch_lost", **about)
     except Unavailable as error:
-        log.error("engine.store_unavailable", node_run=node_run, reason=str(error))
+        log.error("engine.store_unavailable", reason=str(error), **about)
     except Exception as error:  # the engine's edge: one node run's fault must not end the others
-        log.exception("engine.fault", node_run=node_run)
+        log.exception("engine.fault", **about)
         return error
     return None

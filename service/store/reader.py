@@ -7,22 +7,19 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     RowMapping,
     Select,
     Table,
     and_,
     bindparam,
     func,
-    literal,
     or_,
     select,
-    tuple_,
 )
 
 from service.app.ports import AuditFilter, Backlog, Page, RunbookSource, RunFilter, RunHead
 from service.domain.audit import AuditEvent
-from service.domain.errors import InvalidInput, NotFound
+from service.domain.errors import NotFound
 from service.domain.limits import FAILED_STATES, FAILED_VERDICTS
 from service.domain.person import Token
 from service.domain.plan import PlannedScript
@@ -30,6 +27,7 @@ from service.domain.run import Attempt, Gate, GateState, History, Hold, NodeRun,
 from service.domain.script import Stream
 from service.store import cursor as cursors
 from service.store import output, rows, tables
+from service.store.alert_reads import AlertReads
 
 Part = TypeVar("Part", Attempt, Gate, Resolution)
 
@@ -65,12 +63,8 @@ def _by_id(table: Table) -> Select[Any]:
     return select(table).where(table.c.id == bindparam("key"))
 
 
-class SqlReader:
+class SqlReader(AlertReads):
     """Looks at one consistent state of the database."""
-
-    def __init__(self, connection: Connection) -> None:
-        """Look through this connection, in the transaction that it has."""
-        self._connection = connection
 
     def run(self, run_id: str) -> Run:
         """Return a run; NotFound."""
@@ -282,29 +276,6 @@ class SqlReader:
             for one in node_runs
         )
 
-    def _page(
-        self,
-        query: Select[Any],
-        at: ColumnElement[Any] | None,
-        key: ColumnElement[Any],
-        *,
-        cursor: str | None,
-        limit: int,
-        kind: str,
-    ) -> tuple[Sequence[RowMapping], bool]:
-        """Return one page of a query, newest first, and whether more follows. Without `at` the key alone orders."""
-        if limit < 1:
-            raise InvalidInput(f"A page of {limit} rows is none.", "Ask for 1 to 200 rows.")
-        if cursor is not None:
-            moment, value = cursors.decode(kind, cursor, key=int if kind == "audit" else str)
-            place = literal(value, key.type)
-            query = query.where(
-                key < place if at is None else tuple_(at, key) < tuple_(literal(moment, at.type), place)
-            )
-        order = [key.desc()] if at is None else [at.desc(), key.desc()]
-        found = self._all(query.order_by(*order).limit(limit + 1))
-        return found[:limit], len(found) > limit
-
     def _node_runs(self, query: Select[Any]) -> tuple[NodeRun, ...]:
         return tuple(rows.from_row(NodeRun, row) for row in self._all(query))
 
@@ -313,12 +284,6 @@ class SqlReader:
         if row is None:
             raise _missing(what, key)
         return row
-
-    def _first(self, query: Select[Any], values: Mapping[str, str] | None = None) -> RowMapping | None:
-        return self._connection.execute(query, values).mappings().first()
-
-    def _all(self, query: Select[Any], values: Mapping[str, str] | None = None) -> Sequence[RowMapping]:
-        return self._connection.execute(query, values).mappings().all()
 
 
 def _grouped(kind: type[Part], found: Sequence[RowMapping]) -> dict[str, tuple[Part, ...]]:

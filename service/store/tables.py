@@ -299,6 +299,7 @@ alerts = Table(
     Column("delivery_id", Text, ForeignKey("deliveries.id"), nullable=False),
     Column("index", Integer, nullable=False),
     Column("source", Plain, nullable=False),
+    Column("delivered_by", Plain, nullable=False),
     Column("received_at", UtcTime, nullable=False),
     Column("fingerprint", Plain, nullable=False),
     Column("status", Word(AlertStatus), nullable=False),

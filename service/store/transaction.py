@@ -16,8 +16,8 @@ from service.domain.plan import Plan, PlannedScript
 from service.domain.run import HOLDING_STATES, Attempt, Gate, GateState, Hold, NodeRun, Resolution, Run
 from service.domain.script import OutputChunk
 from service.store import audit, node_run_writes, output, retention, rows, tables
+from service.store.alert_transaction import AlertTransaction
 from service.store.faults import refusal
-from service.store.serial_reader import SerialReader
 
 # Ready, since every script needs them: to put one together costs more than SQLite needs to play it.
 _ADD_ATTEMPT = insert(tables.attempts)
@@ -28,7 +28,7 @@ _WITHDRAWN = (GateState.VOID, GateState.EXPIRED)
 _LETS_RUN = tuple(state for state in GateState if state.lets_run)
 
 
-class SqlTransaction(SerialReader):
+class SqlTransaction(AlertTransaction):
     """Reads and writes of one change. When a method raises Conflict, that method has changed nothing."""
 
     def __init__(self, connection: Connection, *, clock: Clock) -> None:

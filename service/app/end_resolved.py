@@ -1,0 +1,76 @@
+"""A fault is over, says its monitor: what waits for it ends, and a run that has not acted yet is cancelled."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from service.app.driven import SELF
+from service.app.ports import Transaction
+from service.domain.audit import Fact
+from service.domain.delivery import AlertVerdict, RecordedAlert
+from service.domain.run import NodeRunState, TriggerKind
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a resolved alert has ended."""
+
+    reason: str
+    rule: str = ""
+    node: str = ""
+    run_id: str = ""
+    #: Whether the engine has something to do.
+    cancelled: bool = False
+
+
+def end_resolved(transaction: Transaction, resolved: RecordedAlert, *, now: datetime) -> Ended:
+    """End what the alerts of this fault have begun, as far as nothing was touched."""
+    of_fault = transaction.of_fault(resolved)
+    for alert in of_fault:
+        if alert.verdict is AlertVerdict.HELD:
+            _end_held(transaction, alert, now=now)
+    runs = {alert.run_id: alert for alert in of_fault if alert.run_id}
+    ended = Ended("It is resolved.")
+    if of_fault:
+        ended = replace(ended, rule=of_fault[0].rule, node=of_fault[0].node)
+    for run_id, alert in runs.items():
+        found = _end_run(transaction, run_id, resolved, now=now)
+        if found is not None:
+            ended = replace(found, rule=alert.rule, node=alert.node)
+    return ended
+
+
+def _end_held(transaction: Transaction, alert: RecordedAlert, *, now: datetime) -> None:
+    reason = "It was resolved while it was held."
+    transaction.save_alert(
+        replace(alert, judged_at=now, verdict=AlertVerdict.RESOLVED, reason=reason, held_by=None, wake_at=None)
+    )
+    body = {"verdict": AlertVerdict.RESOLVED, "reason": reason, "rule": alert.rule, "source": alert.source}
+    about = f"alert/{alert.id}"
+    transaction.append(Fact("alert.judged", about, SELF, on_behalf_of=alert.delivered_by, node=alert.node, body=body))
+
+
+def _end_run(transaction: Transaction, run_id: str, resolved: RecordedAlert, *, now: datetime) -> Ended | None:
+    """Cancel a run that has not acted; None when there is nothing to say of it."""
+    if transaction.run(run_id).trigger.kind is not TriggerKind.ALERT:
+        return None
+    histories = transaction.histories(run_id)
+    still_open = [one.node_run for one in histories if not one.node_run.state.ended]
+    if not still_open:
+        return None
+    if any(attempt.acting for one in histories for attempt in one.attempts):
+        return Ended(f"It is resolved; run {run_id} has begun to act, and goes on.", run_id=run_id)
+    others = [one for one in transaction.alerts_of_run(run_id) if transaction.resolved_at(one) is None]
+    if others:
+        reason = f"It is resolved; run {run_id} goes on for {others[0].name}, which still fires."
+        return Ended(reason, run_id=run_id)
+    reached = [one for one in still_open if one.state is not NodeRunState.STUCK and one.cancel_requested_by is None]
+    why = f"the alert {resolved.name} is resolved"
+    for node_run in reached:
+        transaction.request_cancel(node_run.id, by=SELF, reason=why)
+    transaction.wake([one.id for one in reached], at=now)
+    body = {"nodes": [one.node for one in reached], "stuck": [], "reason": why}
+    about = f"run/{run_id}"
+    transaction.append(
+        Fact("run.cancel_requested", about, SELF, on_behalf_of=resolved.delivered_by, run_id=run_id, body=body)
+    )
+    return Ended(f"It is resolved; run {run_id} had not acted yet, and is cancelled.", run_id=run_id, cancelled=True)

@@ -1,0 +1,267 @@
+"""Judge alerts: which rule answers, on which node, and whether the rails let its run start.
+
+Plans are made outside the transaction, since they cost the most. Inside it the rails are looked at again, with what is
+true there, and run, verdict and fact are written in one piece. Nothing is lost in between: an alert without a verdict
+is due until it has one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from service.app.driven import SELF
+from service.app.end_resolved import end_resolved
+from service.app.ports import Reader, Transaction
+from service.app.rail_facts import rail_facts
+from service.app.request_run import Prepared, RunRequest, add, prepare
+from service.app.service import Service
+from service.domain.alert import AlertStatus
+from service.domain.audit import Fact
+from service.domain.delivery import AlertVerdict, Breaker, HeldBy, RecordedAlert
+from service.domain.errors import BrokenRule, Unavailable, UnstickError
+from service.domain.match import Facts, answer, facts_of, wanted
+from service.domain.node import Inventory
+from service.domain.policy import Policy
+from service.domain.rails import BLAST_RADIUS, Judgement, Question, judge
+from service.domain.rule import Rule, RuleSet
+from service.domain.run import Trigger, TriggerKind
+
+#: Alerts in one transaction: few enough that nobody else waits long for the writer.
+BATCH = 20
+#: A source of nodes that is silent is asked again by then.
+_ASK_AGAIN = timedelta(seconds=30)
+#: An alert that met a fault of our own is tried again after this long.
+_AFTER_FAULT = timedelta(seconds=60)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A firing alert with what its rule wants."""
+
+    question: Question
+    request: RunRequest
+
+
+@dataclass(frozen=True)
+class _Considered:
+    """An alert, as far as it could be judged without the record."""
+
+    alert: RecordedAlert
+    asked: _Asked | None = None
+    #: What is decided already; else the rails decide.
+    judgement: Judgement | None = None
+    rule: str = ""
+    node: str = ""
+    prepared: Prepared | None = None
+
+
+@dataclass(frozen=True)
+class _Now:
+    """What is looked up once for a batch."""
+
+    service: Service
+    rules: RuleSet
+    inventory: Inventory
+    policy: Policy
+    now: datetime
+
+
+def judge_due(service: Service, *, limit: int = BATCH) -> int:
+    """Judge the alerts that are due, the oldest first, at most `limit`; return how many were looked at."""
+    now = service.clock.now()
+    due = service.store.read(lambda reader: reader.due_alerts(now, limit=limit))
+    if due:
+        judge_alerts(service, due)
+    return len(due)
+
+
+def judge_alerts(service: Service, alerts: Sequence[RecordedAlert]) -> None:
+    """Judge these alerts in one transaction; Unavailable when nothing can be recorded."""
+    moment = _Now(
+        service, service.rules.current(), service.inventory.current(), service.policy.current(), service.clock.now()
+    )
+    considered = [_planned(moment, _consider(moment, alert)) for alert in alerts]
+
+    def record(transaction: Transaction) -> bool:
+        transaction.lock_alerts()
+        return sum(_decide(moment, transaction, one) for one in considered) > 0
+
+    if service.store.write(record):
+        service.wake_engine()
+
+
+def put_aside(service: Service, alert: RecordedAlert, error: Exception) -> None:
+    """Record that an alert met a fault of our own, so that it is tried again later and keeps no other waiting."""
+    now = service.clock.now()
+    reason = f"A fault of the service itself: {type(error).__name__}. It is tried again in a minute; see the log."
+    judgement = Judgement(AlertVerdict.HELD, reason, HeldBy.FAULT, now + _AFTER_FAULT)
+
+    def record(transaction: Transaction) -> None:
+        known = transaction.alert(alert.id)
+        if known.wake_at is not None:
+            _save(
+                transaction, known, _Considered(known, rule=known.rule, node=known.node), judgement=judgement, now=now
+            )
+
+    service.store.write(record)
+
+
+def _consider(moment: _Now, alert: RecordedAlert) -> _Considered:
+    """Find rule, node and request of an alert."""
+    if alert.status is AlertStatus.RESOLVED:
+        return _Considered(alert)
+    facts = facts_of(alert.alert, source=alert.source)
+    rule, why_not = _first_rule(moment.rules, facts, source=alert.source)
+    if rule is None:
+        return _Considered(alert, judgement=Judgement(AlertVerdict.NO_RULE, why_not))
+    found = wanted(rule, facts, moment.inventory)
+    decided = _Considered(alert, rule=rule.name, node=found.node or "")
+    if found.node is None:
+        return replace(decided, judgement=_no_node(moment, found.reason))
+    if found.reason:
+        return replace(decided, judgement=_refused(found.reason))
+    request = RunRequest(
+        rule.runbook,
+        alert.delivered_by,
+        nodes=(found.node,),
+        params=found.params,
+        dry_run=rule.dry_run,
+        reason=f"Alert {alert.name} of {alert.source}, firing since {alert.starts_at:%Y-%m-%d %H:%M:%S} UTC.",
+        # A second guard: one alert never makes two runs, whatever is played twice.
+        idempotency_key=f"alert/{alert.id}",
+        waived=rule.waive,
+        trigger=Trigger(TriggerKind.ALERT, rule.name),
+    )
+    try:
+        runbook, _source = moment.service.runbooks.get(rule.runbook)
+    except UnstickError as error:
+        return replace(decided, judgement=_refused(str(error)))
+    question = Question(rule, found.node, alert.starts_at, acts=runbook.acts and not rule.dry_run)
+    return replace(decided, asked=_Asked(question, request))
+
+
+def _planned(moment: _Now, one: _Considered) -> _Considered:
+    """Plan the run of an alert that would start it by what is known now; the others need no plan."""
+    asked, service = one.asked, moment.service
+    if asked is None:
+        return one
+    judgement = service.store.read(lambda reader: _ask_rails(moment, reader, one))
+    if judgement.verdict is not AlertVerdict.RAN:
+        return one
+    try:
+        return replace(one, prepared=prepare(service, asked.request))
+    except Unavailable:
+        raise
+    except UnstickError as error:
+        return replace(one, judgement=_refused(str(error)))
+
+
+def _ask_rails(moment: _Now, reader: Reader, one: _Considered) -> Judgement:
+    asked = one.asked
+    if asked is None:
+        raise BrokenRule(f"The alert {one.alert.id} has neither a judgement nor a rule.")
+    facts = rail_facts(
+        reader, one.alert, question=asked.question, inventory=moment.inventory, policy=moment.policy, now=moment.now
+    )
+    return judge(asked.question, facts, policy=moment.policy, now=moment.now)
+
+
+def _decide(moment: _Now, transaction: Transaction, one: _Considered) -> bool:
+    """Write what becomes of one alert; True when the engine has something to do."""
+    known = transaction.alert(one.alert.id)
+    if known.wake_at is None:
+        # Another one of this batch has decided it.
+        return False
+    if known.status is AlertStatus.RESOLVED:
+        return _decide_resolved(moment, transaction, one)
+    judgement = one.judgement or _ask_rails(moment, transaction, one)
+    if judgement.latches:
+        _latch(transaction, judgement.reason, now=moment.now)
+    if judgement.verdict is AlertVerdict.RAN:
+        if one.prepared is None:
+            # It was free to run only just now, and is planned at the next look.
+            return True
+        add(transaction, one.prepared)
+        judgement = replace(judgement, run_id=one.prepared.run.id)
+    _save(transaction, known, one, judgement=judgement, now=moment.now)
+    return judgement.verdict is AlertVerdict.RAN
+
+
+def _decide_resolved(moment: _Now, transaction: Transaction, one: _Considered) -> bool:
+    ended = end_resolved(transaction, one.alert, now=moment.now)
+    judgement = Judgement(AlertVerdict.RESOLVED, ended.reason, run_id=ended.run_id)
+    named = replace(one, rule=ended.rule, node=ended.node)
+    _save(transaction, one.alert, named, judgement=judgement, now=moment.now)
+    return ended.cancelled
+
+
+def _save(
+    transaction: Transaction, known: RecordedAlert, one: _Considered, *, judgement: Judgement, now: datetime
+) -> None:
+    held = judgement.verdict is AlertVerdict.HELD
+    judged = replace(
+        known,
+        judged_at=now,
+        verdict=judgement.verdict,
+        rule=one.rule,
+        node=one.node,
+        run_id=judgement.run_id,
+        reason=judgement.reason,
+        held_by=judgement.held_by if held else None,
+        wake_at=judgement.wake_at if held else None,
+    )
+    transaction.save_alert(judged)
+    if held and known.held_by is judged.held_by:
+        # It waits on, which is no news.
+        return
+    body = {
+        "verdict": judged.verdict,
+        "reason": judged.reason,
+        "rule": judged.rule,
+        "source": judged.source,
+        "fingerprint": judged.fingerprint,
+        "starts_at": judged.starts_at.isoformat(),
+    }
+    transaction.append(
+        Fact(
+            "alert.judged",
+            f"alert/{judged.id}",
+            SELF,
+            on_behalf_of=judged.delivered_by,
+            run_id=judged.run_id,
+            node=judged.node,
+            body=body,
+        )
+    )
+
+
+def _latch(transaction: Transaction, reason: str, *, now: datetime) -> None:
+    before = transaction.breaker(BLAST_RADIUS)
+    if before.latched:
+        return
+    transaction.put_breaker(Breaker(BLAST_RADIUS, now, reason, before.reset_at, before.reset_by, before.reset_reason))
+    transaction.append(Fact("breaker.latched", f"breaker/{BLAST_RADIUS}", SELF, body={"reason": reason}))
+
+
+def _first_rule(rules: RuleSet, facts: Facts, *, source: str) -> tuple[Rule | None, str]:
+    """Return the first rule that matches, or why there is none."""
+    broken = ""
+    for rule in rules.rules:
+        said = answer(rule, facts, source=source)
+        if said.matches:
+            return rule, ""
+        if "cannot be evaluated" in said.reason:
+            broken = broken or f" The rule {rule.name}: {said.reason}"
+    return None, f"No rule matches it.{broken}"
+
+
+def _no_node(moment: _Now, reason: str) -> Judgement:
+    silent = moment.inventory.silent()
+    if silent is None:
+        return Judgement(AlertVerdict.NO_NODE, reason)
+    unknown = f"Whether there is such a node is not known: {silent}"
+    return Judgement(AlertVerdict.HELD, unknown, HeldBy.INVENTORY, moment.now + _ASK_AGAIN)
+
+
+def _refused(reason: str) -> Judgement:
+    return Judgement(AlertVerdict.REFUSED, reason)

@@ -1,0 +1,38 @@
+"""Takes secrets out of what is kept of a request: values under names that say so, and words known by their form.
+
+It is done before anything is stored, logged or shown.
+"""
+
+import re
+from typing import Final
+
+REDACTED: Final = "[redacted]"
+
+_NAMED = r"(?:passw|secret|token|api_?-?key|authorization|credential|private_?-?key|signature)"
+# Bounded, so that no text makes it slow.
+_KEY = rf'[^"\\]{{0,64}}{_NAMED}[^"\\]{{0,64}}'
+_PATTERNS: Final = (
+    # A member of JSON, and one inside a text that is JSON itself, as SNS has it.
+    (re.compile(rf'("{_KEY}"\s{{0,8}}:\s{{0,8}}")(?:[^"\\]|\\.)*', re.IGNORECASE), rf"\1{REDACTED}"),
+    (re.compile(rf'(\\"{_KEY}\\"\s{{0,8}}:\s{{0,8}}\\")[^"\\]*', re.IGNORECASE), rf"\1{REDACTED}"),
+    (re.compile(r"\b(bearer|basic)\s{1,8}[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\1 {REDACTED}"),
+    (re.compile(r"(://[^/\s:@\"]{0,64}:)[^/\s@\"]{1,200}@"), rf"\1{REDACTED}@"),
+    (re.compile(r"([?&][A-Za-z_-]{0,32}(?:token|signature|secret|key)=)[^&\s\"\\]+", re.IGNORECASE), rf"\1{REDACTED}"),
+    (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]*(?:-----END [A-Z ]{0,40}-----)?"), REDACTED),
+    # Tokens of unstick, of Standard Webhooks, AWS, GitHub, Slack, and JSON Web Tokens.
+    (re.compile(r"\b(?:unstick_|whsec_|gh[pousr]_|xox[a-z]-)[A-Za-z0-9_+/=-]{16,}"), REDACTED),
+    (re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), REDACTED),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), REDACTED),
+)
+
+
+def redact(text: str) -> str:
+    """Return the text with each secret that is known as one replaced by a sign for it."""
+    for pattern, instead in _PATTERNS:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def redact_bytes(data: bytes) -> bytes:
+    """Return the bytes without secrets; what is no UTF-8 stays as it is."""
+    return redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")

@@ -1,0 +1,169 @@
+"""The policy as a file: policy.yaml, read strictly, read again when it changes. Without one the defaults hold."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic_core import ErrorDetails
+
+from service.app.entry_faults import empty_values, explain
+from service.app.finding import Finding
+from service.app.kept_file import KeptFile
+from service.app.runbook_schema import Entry, Line, SomeTime, refuse, shown
+from service.app.runbook_yaml import Bounds, Document, Where, decode, read_document
+from service.domain.errors import ConfigInvalid
+from service.domain.policy import BlastRadius, Freeze, Policy, WindowCap
+
+_OF_A_POLICY = Bounds(
+    64 * 1024, 2_000, "Remove freezes that are over.", if_empty="Remove the file; defaults hold then."
+)
+_WEEK = timedelta(days=7)
+
+Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+
+def _moment(value: object) -> datetime:
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?Z", value):
+        try:
+            return datetime.fromisoformat(value).astimezone(UTC)
+        except ValueError as error:
+            raise refuse(f"is {value}, which is no time", "Write it as 2026-12-24T08:00Z.") from error
+    raise refuse(f"is {shown(value)}", "Write a time in UTC, as 2026-12-24T08:00Z.")
+
+
+def _time_of_day(value: object) -> time:
+    if isinstance(value, str) and re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", value):
+        return time.fromisoformat(value)
+    raise refuse(f"is {shown(value)}", 'Write a time of day in UTC, in quotes, as "18:00".')
+
+
+Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string"})]
+TimeOfDay = Annotated[time, BeforeValidator(_time_of_day), WithJsonSchema({"type": "string"})]
+
+
+class WindowEntry(Entry):
+    """At most so many nodes in a time."""
+
+    most: int = Field(WindowCap().most, ge=1, le=100_000, description="Nodes that alerts may disrupt in that time.")
+    within: SomeTime = Field(WindowCap().within, description="The time, at most 7 days.")
+
+
+class BlastRadiusEntry(Entry):
+    """How many nodes may be disrupted, over all runbooks."""
+
+    nodes_at_once: int = Field(BlastRadius().nodes_at_once, ge=1, le=100_000, description="At the same time.")
+    per_window: WindowEntry = Field(
+        default_factory=lambda: WindowEntry.model_validate({}), description="More latches the breaker."
+    )
+    percent_of_pool: int = Field(
+        BlastRadius().percent_of_pool, ge=1, le=100, description="Of each pool; rounded down, at least one node."
+    )
+
+
+class FreezeEntry(Entry):
+    """A time in which no alert starts anything: from and to, or every week on some days."""
+
+    name: Line = Field(description="What people know it by.")
+    start: Moment | None = Field(None, alias="from", description="Once: from this time (UTC).")
+    end: Moment | None = Field(None, alias="to", description="Once: to this time (UTC), not included.")
+    days: list[Day] = Field(default_factory=list, max_length=7, description="Every week: the days on which it begins.")
+    at: TimeOfDay = Field(time(0), description="Every week: when it begins (UTC).")
+    lasts: SomeTime | None = Field(None, description="Every week: for how long, at most 7 days.")
+    pools: list[Line] = Field(default_factory=list, description="Only for nodes in these pools; empty: for every node.")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "FreezeEntry":
+        once = self.start is not None and self.end is not None and not self.days and self.lasts is None
+        weekly = bool(self.days) and self.lasts is not None and self.start is None and self.end is None
+        if not once and not weekly:
+            raise refuse("is neither once nor weekly", "Write `from` and `to`, or `days` and `lasts`.")
+        if self.start is not None and self.end is not None and self.start >= self.end:
+            raise refuse("ends before it begins", "Write a later `to`.")
+        return self
+
+
+class PolicyFile(Entry):
+    """The whole file."""
+
+    blast_radius: BlastRadiusEntry = Field(
+        default_factory=lambda: BlastRadiusEntry.model_validate({}), description="How far alerts may go."
+    )
+    freezes: list[FreezeEntry] = Field(default_factory=list, max_length=200, description="When nothing may be started.")
+
+
+class FilePolicy:
+    """The policy of one file. A file that became wrong does not loosen anything: the last good one stays."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the path of policy.yaml; nothing is read yet."""
+        self._file = KeptFile(path, load_policy, word="policy", if_absent=Policy())
+
+    def current(self) -> Policy:
+        """Return the policy as it is now; ConfigInvalid when the file is wrong and none was good before."""
+        return self._file.current()
+
+    @property
+    def problem(self) -> ConfigInvalid | None:
+        """Return why the file as it is now is not used; None when it is."""
+        return self._file.problem
+
+
+def load_policy(path: Path) -> Policy:
+    """Read a file; ConfigInvalid names every fault with its line, OSError when it cannot be read."""
+    text = decode(path.read_bytes(), str(path), bounds=_OF_A_POLICY)
+    document = text if isinstance(text, Finding) else read_document(text, str(path), bounds=_OF_A_POLICY)
+    if isinstance(document, Finding):
+        raise ConfigInvalid(str(document))
+    findings = list(_empty(document, str(path)))
+    if findings:
+        raise ConfigInvalid("\n".join(map(str, findings)))
+    try:
+        entry = PolicyFile.model_validate(document.value)
+    except ValidationError as error:
+        found = sorted({_finding(details, document, str(path)) for details in error.errors()})
+        raise ConfigInvalid("\n".join(map(str, found))) from error
+    return _policy(entry)
+
+
+def _policy(entry: PolicyFile) -> Policy:
+    radius = entry.blast_radius
+    cap = WindowCap(radius.per_window.most, radius.per_window.within)
+    return Policy(
+        BlastRadius(radius.nodes_at_once, cap, radius.percent_of_pool), tuple(_freeze(one) for one in entry.freezes)
+    )
+
+
+def _freeze(entry: FreezeEntry) -> Freeze:
+    days = tuple(sorted({get_args(Day).index(day) for day in entry.days}))
+    lasts = min(entry.lasts or timedelta(0), _WEEK)
+    return Freeze(entry.name, entry.start, entry.end, days, entry.at, lasts, tuple(entry.pools))
+
+
+def _empty(document: Document, file: str) -> Iterator[Finding]:
+    if not isinstance(document.value, dict):
+        yield Finding(file, 1, "The file is not a mapping of keys to values.", "Begin with `blast_radius:`.")
+        return
+    for where in empty_values(document.value, ()):
+        yield Finding(file, document.line(where), f"{_named(where)} is empty.", "Give it a value, or remove the key.")
+
+
+def _finding(details: ErrorDetails, document: Document, file: str) -> Finding:
+    where: Where = tuple(details["loc"])
+    reason, way_out = explain(details, where, entry=_entry_of(where))
+    return Finding(file, document.line(where), f"{_named(where)} {reason}", way_out)
+
+
+def _entry_of(where: Where) -> type[Entry]:
+    """Return the model whose keys stand around a place."""
+    if where[:2] == ("blast_radius", "per_window") and len(where) > 2:
+        return WindowEntry
+    if where[:1] == ("blast_radius",) and len(where) > 1:
+        return BlastRadiusEntry
+    return FreezeEntry if where[:1] == ("freezes",) and len(where) > 2 else PolicyFile
+
+
+def _named(where: Where) -> str:
+    return f"`{'.'.join(map(str, where))}`" if where else "The file"
