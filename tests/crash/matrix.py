@@ -32,8 +32,17 @@ for name in ("uvicorn", "service.web.app", "service.executors.ssh.executor"):
 RUNBOOKS = Path(__file__).parent / "runbooks"
 #: Ids, digests and boots differ between two runs that are the same otherwise.
 CHANGING = (
-    "attempt", "gate", "digest", "boot_id", "output_sha256", "token", "retry_of", "file_sha256", "revision", "expires_at",
-)  # fmt: skip
+    "attempt",
+    "gate",
+    "digest",
+    "boot_id",
+    "output_sha256",
+    "token",
+    "retry_of",
+    "file_sha256",
+    "revision",
+    "expires_at",
+)
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 PATIENCE_SECONDS = 120.0
 #: Of a script that takes longer than usual the output is written once more in between: two boundaries each time.
