@@ -24,6 +24,24 @@ finally:
 """
 
 
+#: Interrupts itself when the module that its first argument names is looked for.
+INTERRUPTED = """\
+import os, signal, sys
+
+name = sys.argv.pop(1)
+
+class Interrupting:
+    def find_spec(self, wanted, path=None, target=None):
+        if wanted == name:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv[0] = "unstick"
+from service.cli import main
+sys.exit(main())
+"""
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Installation:
     return Installation(tmp_path / "place")
@@ -72,3 +90,21 @@ def test_a_command_that_asks_a_node_of_aws_imports_its_library(place: Installati
     file.write_text("nodes: {a: {executor: ssm, instance: i-01234567, profile: nobody}}")
 
     assert "boto3" in imported(place, "nodes", "check")
+
+
+@pytest.mark.parametrize(
+    "module", ["service.cli.program", "typer", "service.domain.errors", "httpx", "service.cli.looking"]
+)
+def test_who_interrupts_a_command_while_it_is_loaded_hears_nothing(place: Installation, module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, module, "runs"],
+        cwd=place.folder,
+        env=place.environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
