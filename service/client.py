@@ -111,7 +111,8 @@ class Client:
         except httpx.TransportError as error:
             sent = "" if method == "GET" else " What was asked may have been done: look with `unstick runs`."
             raise _AnswerLost(
-                f"The answer of {self._url} was lost: {error or type(error).__name__}.{sent}", "Ask again."
+                f"The answer of {self._url} was lost: {error or type(error).__name__}.{sent}",
+                "Then type it again; `unstick doctor` on the service's host examines it.",
             ) from error
         if response.is_success:
             return response

@@ -1,5 +1,6 @@
 """Checks that scripts would reach the nodes and look from the right place, by sending one that only reads."""
 
+import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,6 +27,9 @@ _SCRIPT = render(
     body=f'for program in {_PROGRAMS}; do command -v "$program" >/dev/null || printf \'%s\\n\' "$program"; done',
     environment={},
 )
+
+_AND_WITH_THIS = re.compile(r",? and with `unstick nodes check [^`]*`")
+_LOOK_WITH_THIS = re.compile(r" Look with `unstick nodes check [^`]*`\.")
 
 
 class Part(StrEnum):
@@ -108,10 +112,16 @@ def _judge(
 ) -> NodeCheck:
     skew = _skew(report, sent_at, answered_at)
     failed, why = _fault(endpoint, report, missing, skew=skew)
+    why = _without_this(why)
     parts = list(Part)
     passed = parts if failed is None else parts[: parts.index(failed)]
     boot_id = report.boot_id or (report.facts.boot_id if report.facts else None)
     return NodeCheck(endpoint.name, tuple(passed), failed, why, boot_id, skew)
+
+
+def _without_this(why: str) -> str:
+    """Return a reason whose way out is not the check itself: who reads this has typed it."""
+    return _LOOK_WITH_THIS.sub(" See whether it is on, and is what the inventory says.", _AND_WITH_THIS.sub("", why))
 
 
 def _fault(

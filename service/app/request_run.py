@@ -15,6 +15,8 @@ from service.domain.run import NodeRun, NodeRunState, Run, Trigger, TriggerKind
 from service.domain.runbook import Runbook
 
 MOST_NODES = 5000
+#: More pools, attributes or values are not listed where a selector finds nothing.
+_MOST_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,10 @@ def _nodes(request: RunRequest, inventory: Inventory, *, now: datetime) -> tuple
     if request.selector is not None and request.nodes:
         raise InvalidInput("Both nodes and a selector were given.", "Give one of them.")
     names = _selected(request.selector, inventory) if request.selector is not None else request.nodes
+    if not names and request.selector is not None:
+        raise _finds_nothing(request.selector, inventory)
     if not names:
-        raise InvalidInput("No node was named.", "Give at least one node, or a selector that finds one.")
+        raise InvalidInput("No node was named.", "Name nodes, a pool, or an attribute that nodes have.")
     if len(names) > MOST_NODES:
         raise InvalidInput(f"{len(names)} nodes were asked for.", f"One run takes at most {MOST_NODES}.")
     if len(set(names)) != len(names):
@@ -131,6 +135,30 @@ def _nodes(request: RunRequest, inventory: Inventory, *, now: datetime) -> tuple
     for node in nodes:
         inventory.refuse_stale(node, now)
     return nodes
+
+
+def _finds_nothing(selector: Selector, inventory: Inventory) -> InvalidInput:
+    """Return the refusal that names what matched no node, and what there is instead."""
+    nodes = [*inventory.nodes.values()]
+    pools = sorted({pool for node in nodes for pool in node.pools})
+    if selector.pool is not None and selector.pool not in pools:
+        return InvalidInput(f"No node is in the pool {selector.pool}.", f"The pools are: {_some(pools)}.")
+    for name, value in selector.attributes.items():
+        values = sorted({node.attributes[name] for node in nodes if name in node.attributes})
+        if not values:
+            known = sorted({known for node in nodes for known in node.attributes})
+            return InvalidInput(f"No node has an attribute {name}.", f"The attributes are: {_some(known)}.")
+        if value not in values:
+            return InvalidInput(f"No node has {name}={value}.", f"Its values are: {_some(values)}.")
+    wanted = [f"pool {selector.pool}"] if selector.pool is not None else []
+    wanted += [f"{name}={value}" for name, value in selector.attributes.items()]
+    reason = f"Each of {', '.join(wanted)} finds nodes, but no node has all of them."
+    return InvalidInput(reason, "Leave one of them out; `unstick nodes` (GET /api/v1/nodes) lists the nodes.")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    return f"{', '.join(names[:_MOST_SHOWN])}{more}" or "none"
 
 
 def _selected(selector: Selector, inventory: Inventory) -> tuple[str, ...]:

@@ -72,7 +72,8 @@ def _inventory(path: Path) -> Iterator[Seen]:
         yield Seen(False, f"{path} cannot be read: {error.strerror}.", "Write it; `unstick nodes add --help` helps.")
         return
     except ConfigInvalid as error:
-        yield Seen(False, error.reason, error.way_out)
+        goes_on = "A service that runs goes on with the last good one until this is mended; a new one does not start."
+        yield Seen(False, error.reason, f"{error.way_out} {goes_on}".strip())
         return
     yield Seen(True, f"{path}: {len(inventory.nodes)} nodes, {len(inventory.controllers)} controllers")
     yield from _others_may_write(path)

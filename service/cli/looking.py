@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.asking import Json, RunId, client, open_gates, path, with_ways_on
-from service.cli.next_commands import next_commands
+from service.cli.next_commands import next_commands, would_change
 from service.cli.printing import print_json, print_table, say
 from service.client import Client
 
@@ -93,6 +93,9 @@ def _is_this(command: str, run_id: str, output: bool) -> bool:
 def _header(run: dict[str, Any]) -> None:
     dry = ", a dry run" if run["dry_run"] else ""
     say(f"run {run['id']}: {run['runbook']} is {run['state']}{dry}")
+    changes = would_change(run)
+    if changes:
+        say(f"{changes[0].upper()}{changes[1:]}.")
     asked = f"requested by {run['requested_by']}"
     if run.get("created_at"):
         asked += f" at {run['created_at']}"

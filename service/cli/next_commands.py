@@ -1,6 +1,6 @@
 """What a person may type next, for a run that waits or has ended badly."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from service.cli.asking import open_gates
@@ -12,6 +12,24 @@ _MOST = 5
 def next_commands(run: dict[str, Any]) -> list[str]:
     """Return commands with what each does, as `command  # why`; none when all is well."""
     return [f"{command}  # {why}" for command, why in _commands(run)]
+
+
+def would_change(run: dict[str, Any]) -> str:
+    """Return what a dry run would have changed, in words that nobody takes for a good end; empty: nothing."""
+    places = [
+        f"{node['node']} (step {step['id']}, {_count(step.get('targets', ()))})"
+        for node in run["nodes"]
+        for step in node["steps"]
+        if run["dry_run"] and step.get("outcome") == "would_change"
+    ]
+    if not places:
+        return ""
+    more = f" and {len(places) - _MOST} more" if len(places) > _MOST else ""
+    return f"it would change {', '.join(places[:_MOST])}{more}; nothing was changed"
+
+
+def _count(targets: Sequence[object]) -> str:
+    return f"{len(targets)} target{'' if len(targets) == 1 else 's'}"
 
 
 def _commands(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -31,6 +49,8 @@ def _commands(run: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"unstick retry {run_id} --failed-nodes", "again, from the first look on"
         case "expired":
             yield f"unstick retry {run_id}", "nothing was run at the gate; ask again"
+        case "succeeded" if would_change(run):
+            yield f"unstick show {run_id} --output", "what the checks saw"
         case "denied" | "cancelled":
             yield f"unstick show {run_id}", "why, and what had been changed by then"
             yield f"unstick retry {run_id}", "again, from the first look on"

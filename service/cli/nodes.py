@@ -17,7 +17,7 @@ from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.logins import beliefs
 from service.domain.node import Become, Endpoint, ExecutorKind, Inventory, Login, Node, View
 from service.domain.public_key import parse_public_key
-from service.inventory.edit import append_node, refuse_wrong, render_node
+from service.inventory.edit import append_node, refuse_taken, refuse_wrong, render_node
 from service.settings import load_settings
 
 KeyFile = Annotated[Path | None, typer.Option(metavar="FILE", help="The private key of that user.")]
@@ -113,6 +113,10 @@ def _print_sources(inventory: Mapping[str, Any]) -> None:
         print_table(("source", "kind", "nodes", "answered", "", "problem"), rows)
     for refused in inventory["refused"]:
         say(f"refused: {refused['reason']}")
+    if inventory["problem"]:
+        say()
+        say("inventory.yaml is not used as it is now; these are the nodes of the last good one:")
+        say(f"  {inventory['problem']}")
 
 
 def check(
@@ -250,8 +254,9 @@ def _add(node: Node, jump: str | None, *, wishes: _Wishes) -> None:
     if wishes.write:
         append_node(file, node)
         tell(f"Written to {file}. Next: unstick nodes check {node.name}")
-    else:
-        tell(f"Nothing was written. Put this into {file}, or add --write.")
+        return
+    refuse_taken(file, node.name)
+    tell(f"Nothing was written. Put this into {file}, or add --write.")
 
 
 def _tell_of_login(endpoint: Endpoint) -> None:

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from service.cli.asking import Json, RunId, client, open_gates, pairs, path, with_ways_on
-from service.cli.next_commands import next_commands
+from service.cli.asking import Json, RunId, client, pairs, path, with_ways_on
+from service.cli.next_commands import next_commands, would_change
 from service.cli.printing import print_json, say, tell
 from service.cli.waiting import Exit, Until, parse_until, wait_for
 from service.client import Client
@@ -136,7 +136,7 @@ def _tell_end(run: dict[str, Any], code: Exit) -> None:
     dry = " (dry run)" if run["dry_run"] else ""
     # A node run is recorded as waiting only a moment after its gate; other nodes of the run may go on meanwhile.
     state = "stands at an open gate" if code is Exit.GATE_OPEN else run["state"]
-    say(f"run {run['id']} {state}{dry}{': ' if verdicts else ''}{', '.join(verdicts)}")
-    if code is not Exit.SUCCEEDED:
-        for command in next_commands(run):
-            say(f"  {command}")
+    told = ", ".join(filter(None, (*verdicts, would_change(run))))
+    say(f"run {run['id']} {state}{dry}{': ' if told else ''}{told}")
+    for command in next_commands(run):
+        say(f"  {command}")

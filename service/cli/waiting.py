@@ -130,7 +130,8 @@ def progress(run: dict[str, Any]) -> Iterator[str]:
         elif node["state"] in ("waiting", "stuck", "failed", "cancelled", "denied", "expired"):
             yield f"{node['node']}: {node['state']}{': ' if reason else ''}{reason}"
         elif node["state"] == "succeeded":
-            yield f"{node['node']}: {node.get('verdict') or 'done'}"
+            end = "looked at, and nothing was changed" if run["dry_run"] else "done"
+            yield f"{node['node']}: {node.get('verdict') or end}"
 
 
 def under_way(run: dict[str, Any], timeouts: Mapping[str, float]) -> Iterator[str]:

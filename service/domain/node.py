@@ -142,6 +142,8 @@ class Inventory:
     #: Names that stand for no one machine at this moment, and why.
     refused: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[SourceState, ...] = ()
+    #: Why the file as it is now is not used, and this is the last good one; None: it is used.
+    problem: str | None = None
 
     def pool_size(self, pool: str) -> int:
         """Return how many nodes are in a pool."""

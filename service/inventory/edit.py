@@ -16,6 +16,7 @@ from ruamel.yaml.error import YAMLError
 from service.domain.errors import ConfigInvalid, Conflict
 from service.domain.node import Become, Endpoint, ExecutorKind, Login, Node, View
 from service.inventory.build import build_inventory
+from service.inventory.node_sets import expand, is_set
 
 _DEFAULT = Endpoint("", ExecutorKind.SSH, "")
 _ALONE: Mapping[str, Node] = {}
@@ -33,6 +34,13 @@ def refuse_wrong(node: Node) -> None:
     build_inventory(render_node(replace(node, controller=None)), f"the block of {node.name}", folder=Path())
 
 
+def refuse_taken(path: Path, name: str) -> None:
+    """Raise Conflict, which names the set, when the file is there and has this name already."""
+    text = path.read_text("utf-8") if path.exists() else ""
+    if text.strip() and name in build_inventory(text, str(path), folder=path.parent).nodes:
+        raise _there_already(name, text, path)
+
+
 def append_node(path: Path, node: Node) -> None:
     """Write a node at the end of `nodes`, in one step, and make the file when there is none.
 
@@ -43,13 +51,25 @@ def append_node(path: Path, node: Node) -> None:
         text = path.read_text("utf-8") if path.exists() else ""
         before = build_inventory(text, str(path), folder=path.parent).nodes if text.strip() else {}
         if node.name in before:
-            raise Conflict(f"`{node.name}` is in {path} already.", "Edit it there, or give another name.")
+            raise _there_already(node.name, text, path)
         fresh = _with_node(text, node, beside=before)
         try:
             build_inventory(fresh, str(path), folder=path.parent)
         except ConfigInvalid as error:
             raise Conflict(f"With `{node.name}` {path} would be wrong: {error}") from error
         _replace(path, fresh)
+
+
+def _there_already(name: str, text: str, path: Path) -> Conflict:
+    """Return the refusal of a name that the file has, with the set that it is one of."""
+    words = _yaml().load(text)["nodes"]
+    found = next((one for one in words if is_set(str(one)) and name in expand(str(one))), None)
+    if found is None:
+        return Conflict(f"`{name}` is in {path} already.", "Edit it there, or give another name.")
+    return Conflict(
+        f"`{name}` is in {path} already, as one of `{found}`.",
+        f"Edit all of them there, or take {name} out of the set first: it stands for what its brackets list.",
+    )
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The inventory as a file: inventory.yaml, read strictly, read again when it changes."""
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
@@ -70,9 +70,17 @@ class FileInventory:
             stamp = _stamp(self._path)
             return kept if kept.stamp == stamp else _Answer(stamp, load_file(self._path), problem=None)
         except ConfigInvalid as problem:
-            return _Answer(stamp, kept.contents, problem)
+            return _last_good(kept, stamp, problem)
         except OSError as error:
-            return _Answer(None, kept.contents, _unreadable(self._path, error))
+            return _last_good(kept, None, _unreadable(self._path, error))
+
+
+def _last_good(kept: _Answer, stamp: _Stamp | None, problem: ConfigInvalid) -> _Answer:
+    """Return the nodes that were good before, with why they are not those of the file as it is now."""
+    contents, told = kept.contents, str(problem)
+    if contents is not None and contents.inventory.problem != told:
+        contents = replace(contents, inventory=replace(contents.inventory, problem=told))
+    return _Answer(stamp, contents, problem)
 
 
 def _tell(path: Path, before: _Answer, after: _Answer) -> None:

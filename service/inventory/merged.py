@@ -50,6 +50,7 @@ def merge(file: Inventory, reports: Sequence[SourceReport]) -> Inventory:
         file.controllers,
         {name: reason for name, reason in sorted(refused.items()) if name not in file.nodes},
         tuple(report.state for report in reports),
+        file.problem,
     )
 
 

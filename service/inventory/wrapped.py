@@ -19,7 +19,10 @@ def unwrap(output: bytes) -> bytes:
     try:
         text = unpacker.decompress(base64.b64decode(output.strip(), validate=True), MOST_BYTES)
     except (binascii.Error, zlib.error) as error:
-        raise SourceSilent(f"The listing did not arrive whole ({error}).", "Ask again.") from error
+        raise SourceSilent(
+            f"The listing did not arrive whole ({error}).",
+            "It is asked again by itself; `unstick nodes` says when it has answered.",
+        ) from error
     if not unpacker.eof:
         raise SourceSilent("The listing is cut, or larger than is read.", "Narrow it with `selector`.")
     return text

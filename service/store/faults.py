@@ -5,7 +5,7 @@ from enum import StrEnum
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
-from service.domain.errors import BrokenRule, Conflict, InvalidInput, Unavailable, UnstickError
+from service.domain.errors import BrokenRule, Conflict, InvalidInput, NotFound, Unavailable, UnstickError
 
 # PostgreSQL's codes (Appendix A of its manual): deadlock, serialization, lock not available.
 _CONTENTION = frozenset({"40P01", "40001", "55P03"})
@@ -14,6 +14,16 @@ _GONE = frozenset({"57P01", "57P02", "57P03", "53300"})
 # The database or its disk is full.
 _FULL = frozenset({"53100", "SQLITE_FULL"})
 _SQLITE_CONTENTION = ("SQLITE_BUSY", "SQLITE_LOCKED")
+
+
+#: Where to look for a thing that is not there.
+_LISTED = {
+    "run": "`unstick runs` (GET /api/v1/runs) lists the runs.",
+    "node run": "`unstick runs` (GET /api/v1/runs) lists the runs, and each shows its nodes.",
+    "attempt": "`unstick show RUN --json` (GET /api/v1/runs/{run_id}) names the attempts of a run.",
+    "gate": "`unstick show RUN` names the gates of a run; GET /api/v1/approvals?state=all lists all of them.",
+    "token": "`unstick token list` lists the tokens.",
+}
 
 
 class Fault(StrEnum):
@@ -68,11 +78,19 @@ def unavailable(error: SQLAlchemyError, *, committing: bool = False) -> Unavaila
             return Unavailable(f"The database refused ({detail}).", "Run `unstick doctor`; nothing was recorded.")
 
 
+def missing(what: str, key: str) -> NotFound:
+    """Return the error for something that is not in the record, with where to look for it."""
+    return NotFound(f"There is no {what} {key}.", _LISTED[what])
+
+
 def refusal(error: SQLAlchemyError) -> UnstickError:
     """Return the error for something that the database does not take, whoever asks."""
     match error:
         case IntegrityError() if _is_duplicate(error):
-            return Conflict(f"It is there already ({_words(error)}).", "Look at what is there.")
+            return Conflict(
+                f"It is there already ({_words(error)}).",
+                "`unstick audit list` (GET /api/v1/audit) tells what was recorded.",
+            )
         case StatementError(orig=InvalidInput() as refused):
             return refused
         case DataError():

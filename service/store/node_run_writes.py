@@ -11,6 +11,7 @@ from service.domain.errors import Conflict, EpochLost, NotFound
 from service.domain.run import HOLDING_STATES, NodeRun, run_state
 from service.store import rows
 from service.store.columns import UtcTime
+from service.store.faults import missing
 from service.store.tables import CLAIMED, HOLDING, OPEN, UNCLAIMED, node_runs, runs
 
 _C = node_runs.c
@@ -88,7 +89,7 @@ def node_taken(connection: Connection, node_run: NodeRun) -> Conflict:
     """Return the refusal that names the node and who has it."""
     row = connection.execute(select(node_runs).where(HOLDING, _C.node == node_run.node)).first()
     if row is None:
-        return Conflict(f"Node {node_run.node} was taken by another run.", "Try again.")
+        return Conflict(f"Node {node_run.node} was taken by another run.", "`unstick nodes` tells which run has it.")
     return Conflict(
         f"Node {node_run.node} is taken by node run {row.id} of run {row.run_id} ({row.runbook}, {row.state}).",
         f"Wait for it, or look at it: unstick show {row.run_id}",
@@ -130,7 +131,7 @@ def _undoable(connection: Connection, statement: Update, values: Mapping[str, An
 def _lost(connection: Connection, node_run: NodeRun) -> Conflict | NotFound:
     row = connection.execute(select(_C.state, _C.epoch, _C.owner).where(_C.id == node_run.id)).first()
     if row is None:
-        return NotFound(f"There is no node run {node_run.id}.", "Look at the list.")
+        return missing("node run", node_run.id)
     if row.epoch != node_run.epoch:
         who = row.owner or "somebody"
         return EpochLost(

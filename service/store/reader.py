@@ -19,7 +19,6 @@ from sqlalchemy import (
 
 from service.app.ports import AuditFilter, Backlog, Page, RunbookSource, RunFilter, RunHead
 from service.domain.audit import AuditEvent
-from service.domain.errors import NotFound
 from service.domain.limits import FAILED_STATES, FAILED_VERDICTS
 from service.domain.person import Token
 from service.domain.plan import PlannedScript
@@ -28,6 +27,7 @@ from service.domain.script import Stream
 from service.store import cursor as cursors
 from service.store import output, rows, tables
 from service.store.alert_reads import AlertReads
+from service.store.faults import missing
 
 Part = TypeVar("Part", Attempt, Gate, Resolution)
 
@@ -103,7 +103,7 @@ class SqlReader(AlertReads):
         source, runs = tables.runbook_sources, tables.runs
         row = self._first(select(source).join(runs, runs.c.source_sha256 == source.c.sha256).where(runs.c.id == run_id))
         if row is None:
-            raise _missing("run", run_id)
+            raise missing("run", run_id)
         return RunbookSource(row["name"], row["text"], row["prelude"], row["revision"])
 
     def scripts(self, run_id: str, node: str) -> tuple[PlannedScript, ...]:
@@ -282,7 +282,7 @@ class SqlReader(AlertReads):
     def _one(self, table: Table, key: str, *, what: str) -> RowMapping:
         row = self._first(_by_id(table), {"key": key})
         if row is None:
-            raise _missing(what, key)
+            raise missing(what, key)
         return row
 
 
@@ -291,7 +291,3 @@ def _grouped(kind: type[Part], found: Sequence[RowMapping]) -> dict[str, tuple[P
     for row in found:
         parts.setdefault(row["node_run_id"], []).append(rows.from_row(kind, row))
     return {node_run_id: tuple(values) for node_run_id, values in parts.items()}
-
-
-def _missing(what: str, key: str) -> NotFound:
-    return NotFound(f"There is no {what} {key}.", "Look at the list.")

@@ -10,14 +10,14 @@ from sqlalchemy.exc import IntegrityError
 
 from service.app.ports import Clock, RunbookSource
 from service.domain.audit import Fact
-from service.domain.errors import BrokenRule, Conflict, NotFound, UnstickError
+from service.domain.errors import BrokenRule, Conflict, UnstickError
 from service.domain.person import Token
 from service.domain.plan import Plan, PlannedScript
 from service.domain.run import HOLDING_STATES, Attempt, Gate, GateState, Hold, NodeRun, Resolution, Run
 from service.domain.script import OutputChunk
 from service.store import audit, node_run_writes, output, retention, rows, tables
 from service.store.alert_transaction import AlertTransaction
-from service.store.faults import refusal
+from service.store.faults import missing, refusal
 
 # Ready, since every script needs them: to put one together costs more than SQLite needs to play it.
 _ADD_ATTEMPT = insert(tables.attempts)
@@ -83,7 +83,7 @@ class SqlTransaction(AlertTransaction):
     def save_attempt(self, attempt: Attempt) -> None:
         """Write an attempt; NotFound."""
         if not self._connection.execute(_SAVE_ATTEMPT, rows.to_row(attempt) | {"saved": attempt.id}).rowcount:
-            raise NotFound(f"There is no attempt {attempt.id}.", "Look at the list.")
+            raise missing("attempt", attempt.id)
 
     def add_output(self, chunk: OutputChunk) -> None:
         """Keep some output; bytes that are there already are left as they are."""
@@ -158,7 +158,7 @@ class SqlTransaction(AlertTransaction):
         """Write a token; NotFound."""
         statement = update(tables.tokens).where(tables.tokens.c.id == token.id)
         if not self._connection.execute(statement.values(rows.token_row(token))).rowcount:
-            raise NotFound(f"There is no token {token.name}.", "Look at the list.")
+            raise missing("token", token.name)
 
     def _insert_run(self, run: Run, *, source: RunbookSource, plan: Plan, node_runs: Sequence[NodeRun]) -> None:
         text = rows.source_row(source)

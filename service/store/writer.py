@@ -75,7 +75,9 @@ class Writer:
         pending = _Pending(change)
         with self._gate:
             if self._closed:
-                raise Unavailable("The service is stopping; nothing was recorded.", "Ask again when it is back.")
+                raise Unavailable(
+                    "The service is stopping; nothing was recorded.", "Ask again when it is back: /readyz says so."
+                )
             self._queue.put(pending)
         pending.settled.wait()
         if pending.error is not None:

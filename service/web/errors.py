@@ -77,7 +77,8 @@ def internal_problem(request_id: str | None) -> Problem:
         title="The service has failed.",
         status=500,
         detail="Something inside the service went wrong; what was asked may not have been done.",
-        way_out="Look at the state, then ask again. The log of the service has the cause under the request id.",
+        way_out="Look at what is recorded (GET /api/v1/runs, `unstick runs`), then ask again. "
+        "The log of the service has the cause under the request id.",
         code="internal",
         request_id=request_id,
     )

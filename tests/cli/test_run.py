@@ -107,6 +107,21 @@ def test_a_dry_run_that_would_change_exits_0_and_acts_not(ann: Someone, node: st
     assert "run" not in scripts
 
 
+def test_a_dry_run_that_would_change_something_does_not_read_as_if_all_were_well(ann: Someone, node: str) -> None:
+    done = ann("run", "second", "--node", node, "--dry-run", "--wait")
+    run_id = ann.latest(node)["id"]
+    shown = ann("show", run_id)
+
+    changes = f"it would change {node} (step touch, 1 target); nothing was changed"
+    assert done.stdout.splitlines() == [
+        f"run {run_id} succeeded (dry run): {changes}",
+        f"  unstick show {run_id} --output  # what the checks saw",
+    ]
+    assert shown.stdout.splitlines()[1] == f"It{changes[2:]}."
+    assert shown.stdout.splitlines()[-1] == f"  unstick show {run_id} --output  # what the checks saw"
+    assert f"{node}: looked at, and nothing was changed" in done.stderr
+
+
 def test_a_dry_run_that_could_not_look_exits_1(ann: Someone, node: str) -> None:
     done = ann("run", "second", "--node", node, "--dry-run", "--param", "check_exit=5", "--wait")
 
@@ -139,9 +154,9 @@ def test_the_same_idempotency_key_gives_the_same_run(ann: Someone, node: str) ->
     [
         (("run", "look", "--node", "n99"), "There is no node n99"),
         (("run", "absent", "--node", "n00"), "There is no runbook absent"),
-        (("run", "look"), "No node was named"),
+        (("run", "look"), "Name nodes, a pool, or an attribute that nodes have."),
         (("run", "free", "--node", "n00", "--param", "run_exit=many"), "whole number"),
-        (("run", "look", "--pool", "h100"), "No node was named"),
+        (("run", "look", "--pool", "h100"), "No node is in the pool h100."),
         (("run", "look", "--node", "n00", "--wait=never"), "--wait=never"),
         (("show", "0198c3a2-0000-7000-8000-000000000000"), "There is no run"),
         (("approve", "0198c3a2-0000-7000-8000-000000000000"), "There is no gate"),

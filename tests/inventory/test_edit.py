@@ -6,7 +6,7 @@ import pytest
 
 from service.domain.errors import ConfigInvalid, Conflict
 from service.domain.node import Become, Endpoint, ExecutorKind, Login, Node
-from service.inventory.edit import append_node, render_node
+from service.inventory.edit import append_node, refuse_taken, render_node
 from service.inventory.file import load_inventory
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
@@ -62,8 +62,18 @@ def test_a_name_that_is_taken_is_refused_also_inside_a_set(path: Path, name: str
 
     with pytest.raises(Conflict, match=f"`{name}` is in .* already"):
         append_node(path, taken)
+    with pytest.raises(Conflict, match=f"`{name}` is in .* already"):
+        refuse_taken(path, name)
 
     assert path.read_text() == before
+
+
+def test_a_name_that_is_one_of_a_set_is_refused_with_the_set(path: Path) -> None:
+    with pytest.raises(Conflict) as refused:
+        append_node(path, Node("gpu03", Endpoint("gpu03", ExecutorKind.SSH, "192.0.2.77")))
+
+    assert refused.value.reason == f"`gpu03` is in {path} already, as one of `gpu[02-04]`."
+    assert refused.value.way_out.startswith("Edit all of them there, or take gpu03 out of the set first")
 
 
 def test_a_machine_that_has_a_name_already_is_refused(path: Path) -> None:

@@ -108,6 +108,25 @@ def test_what_kept_the_script_from_starting_names_the_part_that_failed(cause: No
     assert row == NodeCheck("gpu-01", PARTS[: PARTS.index(part)], part, "This, mend it so.")
 
 
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        (
+            "gpu-01 was not reached: refused. Look with `unstick nodes check gpu-01`.",
+            "gpu-01 was not reached: refused. See whether it is on, and is what the inventory says.",
+        ),
+        (
+            "It does not end. Look at amazon-ssm-agent there, and with `unstick nodes check gpu.example`.",
+            "It does not end. Look at amazon-ssm-agent there.",
+        ),
+    ],
+)
+def test_a_check_does_not_send_its_reader_to_itself(told: str, shown: str) -> None:
+    row = check(Report(ReportState.NOT_STARTED, not_started=NotStarted.UNREACHABLE, reason=told))
+
+    assert row.why == shown
+
+
 def test_a_node_that_gave_no_answer_is_not_reached() -> None:
     row = check(Report(ReportState.LOST, reason="No answer came."))
 

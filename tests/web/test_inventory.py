@@ -52,6 +52,7 @@ def test_each_source_is_shown_with_its_age_and_its_problem(api: Api) -> None:
             },
         ],
         "refused": [{"name": "gpu-02", "reason": "gpu-02 is two: a, b."}],
+        "problem": None,
     }
 
 

@@ -213,6 +213,23 @@ def test_a_selector_finds_the_nodes_of_a_pool(api: Api) -> None:
     assert [node["node"] for node in run["nodes"]] == ["gpu-01", "gpu-02", "gpu-03"]
 
 
+@pytest.mark.parametrize(
+    ("selector", "told"),
+    [
+        ({"pool": "a100"}, "No node is in the pool a100. The pools are: h100."),
+        ({"attributes": {"row": "1"}}, "No node has an attribute row. The attributes are: rack."),
+        ({"pool": "h100", "attributes": {"rack": "r9"}}, "No node has rack=r9. Its values are: r1, r2."),
+    ],
+)
+def test_a_selector_that_finds_nothing_says_what_matched_nothing_and_what_there_is(
+    api: Api, selector: dict[str, Any], told: str
+) -> None:
+    answer = api.post("/runs", {"runbook": "abort-stuck-fuse", "selector": selector})
+
+    refused = answer.json()
+    assert (answer.status_code, f"{refused['detail']} {refused['way_out']}") == (422, told)
+
+
 def test_a_list_shows_runs_newest_first_without_steps_and_pages(api: Api) -> None:
     ids = [api.request(dry_run=True, nodes=nodes) for nodes in (["gpu-01"], ["gpu-02"], ["gpu-01", "gpu-02", "gpu-03"])]
 

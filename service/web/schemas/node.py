@@ -103,6 +103,9 @@ class InventoryDetail(Shown):
 
     sources: list[SourceDetail]
     refused: list[RefusedName]
+    problem: str | None = Field(
+        description="Why inventory.yaml as it is now is not used, and the last good one is; null: it is used."
+    )
 
     @classmethod
     def of(cls, inventory: Inventory, *, now: datetime) -> Self:
@@ -110,6 +113,7 @@ class InventoryDetail(Shown):
         return cls(
             sources=[SourceDetail.of(source, now=now) for source in inventory.sources],
             refused=[RefusedName(name=name, reason=reason) for name, reason in inventory.refused.items()],
+            problem=inventory.problem,
         )
 
 

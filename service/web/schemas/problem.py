@@ -2,7 +2,7 @@
 
 from pydantic import ConfigDict, Field
 
-from service.web.schemas.common import Shown
+from service.web.schemas.common import RUN_ID, Shown
 
 
 class Fault(Shown):
@@ -23,7 +23,7 @@ class Problem(Shown):
                     "title": "The state of things does not allow it now.",
                     "status": 409,
                     "detail": "The gate expired at 2026-11-29 17:00:00 UTC; nothing was run.",
-                    "way_out": "Ask again.",
+                    "way_out": f"Ask again: unstick retry {RUN_ID}",
                     "code": "conflict",
                 }
             ]
