@@ -226,7 +226,7 @@ propose() {
   local number
   printf '%s\n' "$1" | tee "$UNSTICK_TARGETS"
   while read -r _ number _; do
-    echo "connection $number is mounted $(mounts | awk -v n="$number" '$1 == n && !seen[$2]++' | wc -l) times; who waits:"
+    echo "connection $number is mounted $(mounts | awk -v n="$number" '$1 == n && !seen[$2]++' | wc -l) times; who waits (process/thread, program, control group):"
     { waiters | grep "^waiter $number " || true; } | while read -r _ _ pid tid _; do
       echo "  $pid/$tid $(cat "/proc/$pid/comm") $(tail -n 1 "/proc/$pid/cgroup")" || true
     done
