@@ -8,13 +8,27 @@ from fastapi import APIRouter, FastAPI
 from starlette.types import Lifespan
 
 from service.app.service import Service
-from service.web import errors, openapi
+from service.web import errors, openapi, proving
 from service.web.auth import Authentication, refuse_undeclared
 from service.web.edge import Edge, HeadAsGet
 from service.web.event_feed import EventFeed
 from service.web.limits import BodyLimits
 from service.web.metrics import Metrics
-from service.web.routes import approvals, attempts, audit, docs, events, health, inventory, nodes, plans, runbooks, runs
+from service.web.routes import (
+    alerts,
+    approvals,
+    attempts,
+    audit,
+    docs,
+    events,
+    health,
+    inventory,
+    nodes,
+    plans,
+    runbooks,
+    runs,
+    webhooks,
+)
 from service.web.routes.health import ReadinessCheck
 
 _ROUTERS: tuple[APIRouter, ...] = (
@@ -26,6 +40,8 @@ _ROUTERS: tuple[APIRouter, ...] = (
     nodes.router,
     inventory.router,
     attempts.router,
+    alerts.router,
+    webhooks.router,
     audit.router,
     health.router,
     docs.router,
@@ -56,11 +72,13 @@ def create_app(
     app.state.readiness = tuple(readiness)
     app.state.metrics = metrics
     app.state.event_feed = feed
+    app.state.share = proving.Share()
     for router in _ROUTERS:
         # Each router has its whole path and its refusals: a route stands here as it was declared.
         app.router.routes.extend(router.routes)
     app.mount("/static", docs.Files(), name="static")
     errors.add_handlers(app)
+    proving.add_handlers(app)
     # The last one added is the outermost.
     app.add_middleware(BodyLimits)
     app.add_middleware(Authentication, service=service)

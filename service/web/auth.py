@@ -1,5 +1,6 @@
 """Who asks, and whether he may. Everything is refused but what stands here as open; there is no way to turn it off."""
 
+import re
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -22,6 +23,8 @@ from service.web import errors
 #: What anybody may read: whether the service lives, and how it is spoken to.
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/docs", "/openapi.json"})
 OPEN_FOLDER = "/static/"
+#: Where senders of alerts deliver. They prove themselves by what they send, which the route's declaration sees to.
+_WEBHOOK = re.compile(r"/webhooks/[^/]+")
 #: Longer than any token that we make.
 _LONGEST_TOKEN = 200
 
@@ -36,7 +39,7 @@ class Authentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let known persons through, and everybody to what is open."""
-        if scope["type"] != "http" or is_open(scope["path"]):
+        if scope["type"] != "http" or is_open(scope["path"]) or is_webhook(scope):
             await self._app(scope, receive, send)
             return
         try:
@@ -50,8 +53,14 @@ class Authentication:
         await self._app(scope, receive, send)
 
 
-class Needs(SecurityBase):
-    """The permission that a route declares."""
+class Declares(SecurityBase):
+    """Who may use a route, as it is declared: without one it is not served."""
+
+    permission: Permission
+
+
+class Needs(Declares):
+    """The permission that a person must have."""
 
     def __init__(self, permission: Permission) -> None:
         """Ask for this permission."""
@@ -90,6 +99,11 @@ def identify(service: Service, headers: Headers) -> Person:
     return authenticate(service, token)
 
 
+def is_webhook(scope: Scope) -> bool:
+    """Whether a request delivers alerts: its sender shows no person's token."""
+    return bool(scope["method"] == "POST" and _WEBHOOK.fullmatch(scope["path"]))
+
+
 def is_open(path: str) -> bool:
     """Whether anybody may read this."""
     return path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
@@ -111,7 +125,8 @@ def refuse_undeclared(routes: Iterable[BaseRoute]) -> None:
 
 
 def _declared(dependant: Dependant) -> Iterable[Permission]:
-    if isinstance(dependant.call, Needs):
-        yield dependant.call.permission
+    call: object = dependant.call
+    if isinstance(call, Declares):
+        yield call.permission
     for inner in dependant.dependencies:
         yield from _declared(inner)

@@ -1,17 +1,21 @@
 """What a request may cost: size, time and kind of its body. uvicorn itself bounds neither."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import timedelta
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.web import errors
+from service.web.auth import is_webhook
 from service.web.schemas.problem import Problem
 
 MOST_BYTES = 1024 * 1024
 #: A body that comes slower than this is not waited for (measured: uvicorn waits for ever).
 LONGEST_WAIT = timedelta(seconds=15)
+#: What was not read cannot be told from a next request: this connection ends here.
+CLOSE: Mapping[str, str] = {"Connection": "close"}
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -26,44 +30,50 @@ class BodyLimits:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse with 408, 413 or 415, or hand the body on."""
-        if scope["type"] != "http" or scope["method"] not in _WITH_BODY:
+        if scope["type"] != "http" or scope["method"] not in _WITH_BODY or is_webhook(scope):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        read = self._refusal(headers) or await self._read(receive)
+        read = await read_body(headers, receive, most_bytes=self._most_bytes, longest_wait=self._longest_wait)
         if isinstance(read, Problem):
-            # What was not read cannot be told from a next request: this connection ends here.
-            await errors.answer(read, headers={"Connection": "close"})(scope, receive, send)
+            await errors.answer(read, headers=CLOSE)(scope, receive, send)
             return
         if read and not _is_json(headers):
             await errors.answer(_NOT_JSON)(scope, receive, send)
             return
         await self._app(scope, _replay(read, receive), send)
 
-    def _refusal(self, headers: Headers) -> Problem | None:
-        length = headers.get("content-length", "0")
-        if not length.isascii() or not length.isdigit() or len(length) > 15:
-            return errors.http_problem(400, "Content-Length is not a number.")
-        return self._too_large() if int(length) > self._most_bytes else None
 
-    async def _read(self, receive: Receive) -> bytes | Problem:
-        body = bytearray()
-        try:
-            async with asyncio.timeout(self._longest_wait.total_seconds()):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return errors.http_problem(400, "The connection ended before the body did.")
-                    body += message.get("body", b"")
-                    if len(body) > self._most_bytes:
-                        return self._too_large()
-                    if not message.get("more_body", False):
-                        return bytes(body)
-        except TimeoutError:
-            return errors.http_problem(408, "The body did not arrive in time.", way_out="Send it again.")
+async def read_body(
+    headers: Headers, receive: Receive, *, most_bytes: int = MOST_BYTES, longest_wait: timedelta = LONGEST_WAIT
+) -> bytes | Problem:
+    """Return the whole body, or why it is not read: 400, 408 or 413, to be answered with `CLOSE`.
 
-    def _too_large(self) -> Problem:
-        return errors.http_problem(413, f"A body may have {self._most_bytes} bytes.", way_out="Send less at once.")
+    One whose Content-Length is too much is not begun.
+    """
+    length = headers.get("content-length", "0")
+    if not length.isascii() or not length.isdigit() or len(length) > 15:
+        return errors.http_problem(400, "Content-Length is not a number.")
+    if int(length) > most_bytes:
+        return _too_large(most_bytes)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(longest_wait.total_seconds()):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return errors.http_problem(400, "The connection ended before the body did.")
+                body += message.get("body", b"")
+                if len(body) > most_bytes:
+                    return _too_large(most_bytes)
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        return errors.http_problem(408, "The body did not arrive in time.", way_out="Send it again.")
+
+
+def _too_large(most_bytes: int) -> Problem:
+    return errors.http_problem(413, f"A body may have {most_bytes} bytes.", way_out="Send less at once.")
 
 
 _NOT_JSON = errors.http_problem(415, "The body is not JSON.", way_out="Send `Content-Type: application/json`.")

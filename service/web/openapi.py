@@ -35,6 +35,7 @@ TAGS: Final = [
     {"name": "runbooks", "description": "The cures."},
     {"name": "nodes", "description": "The machines, and who keeps hands off them."},
     {"name": "attempts", "description": "What the scripts have said."},
+    {"name": "alerts", "description": "What monitors have said, and what was decided of it."},
     {"name": "audit", "description": "Who did what, and when."},
     {"name": "service", "description": "The service itself."},
 ]

@@ -15,8 +15,9 @@ from service.domain.alert import AlertSourceKind
 from service.domain.condition import Condition, compile_condition
 from service.domain.errors import ConfigInvalid
 from service.domain.rule import RULE_NAMES, AlertSource, AttemptBudget, NodeBy, Rule, RuleSet
+from service.triggers.generic import WORDS
 from service.triggers.rules_file import FileRules, lint_rules, load_rules
-from service.triggers.rules_schema import rules_json_schema
+from service.triggers.rules_schema import GenericEntry, rules_json_schema
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "config" / "rules.example.yaml"
@@ -366,3 +367,7 @@ def test_the_schema_for_editors_takes_what_is_good(text: str) -> None:
 def test_the_schema_for_editors_refuses_what_is_not(old: str, new: str) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(yaml.safe_load(GOOD.replace(old, new)), rules_json_schema())
+
+
+def test_the_words_of_a_generic_source_are_those_that_are_read() -> None:
+    assert {*GenericEntry.model_fields} - {"kind", "secret_files"} == {*WORDS}

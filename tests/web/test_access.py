@@ -51,11 +51,25 @@ ROUTES: list[tuple[str, str, object, set[Role]]] = [
     ("POST", "/api/v1/nodes/{node}/hold", HOLD, {Role.OPERATOR}),
     ("POST", "/api/v1/nodes/{node}/release", {}, {Role.OPERATOR}),
     ("GET", "/api/v1/attempts/{attempt_id}/output", None, READERS),
+    ("GET", "/api/v1/alerts", None, READERS),
+    ("GET", "/api/v1/alerts/{alert_id}", None, READERS),
+    ("POST", "/api/v1/alerts/{alert_id}/replay", {}, {Role.OPERATOR}),
+    ("GET", "/api/v1/deliveries/{delivery_id}", None, READERS),
     ("GET", "/api/v1/audit", None, READERS),
     ("GET", "/api/v1/audit/timeline", None, READERS),
     ("GET", "/metrics", None, READERS),
 ]
-FILLED = {"run_id": "none", "gate_id": "none", "attempt_id": "none", "node": "gpu-01", "name": "node-facts"}
+#: No person's token opens these: the sender proves to be the source (test_webhooks.py).
+PROVEN = {("POST", "/webhooks/{source}")}
+FILLED = {
+    "alert_id": "none",
+    "delivery_id": "none",
+    "run_id": "none",
+    "gate_id": "none",
+    "attempt_id": "none",
+    "node": "gpu-01",
+    "name": "node-facts",
+}
 
 
 def ask(api: Api, method: str, path: str, body: object, *, role: Role | None) -> httpx.Response:
@@ -84,7 +98,24 @@ def test_the_table_of_this_test_knows_every_route(world: World) -> None:
         for method in route.methods or ()
     }
 
-    assert declared == {(method, path) for method, path, _, _ in ROUTES}
+    assert declared == {(method, path) for method, path, _, _ in ROUTES} | PROVEN
+
+
+@pytest.mark.parametrize("role", [*Role, None])
+def test_no_person_delivers_alerts(api: Api, role: Role | None) -> None:
+    answers = [api.ask("POST", f"/webhooks/{name}", role=role, content=b"{}") for name in ("prom", "none")]
+
+    assert {(answer.status_code, answer.text) for answer in answers} == {(401, answers[0].text)}
+
+
+@pytest.mark.parametrize("path", ["/webhooks/", "/webhooks", "/webhooks/a/b", "/webhooks/prom/", "/webhooks/a%2Fb"])
+def test_what_lies_beside_the_address_of_a_source_is_not_open(api: Api, path: str) -> None:
+    assert api.ask("POST", path, role=None, content=b"{}").status_code == 401
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS"])
+def test_only_a_delivery_is_let_in_without_a_token(api: Api, method: str) -> None:
+    assert api.ask(method, "/webhooks/prom", role=None).status_code == 401
 
 
 def test_an_application_with_a_route_that_declares_nothing_is_not_built() -> None:

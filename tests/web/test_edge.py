@@ -201,7 +201,7 @@ def answered(most_bytes: int, messages: list[Message], *, length: bytes | None =
 
     headers = [(b"content-type", b"application/json")] + ([(b"content-length", length)] if length else [])
     limits = BodyLimits(application, most_bytes=most_bytes, longest_wait=timedelta(milliseconds=20))
-    asyncio.run(limits({"type": "http", "method": "POST", "headers": headers}, receive, send))
+    asyncio.run(limits({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, send))
     return statuses[0]
 
 

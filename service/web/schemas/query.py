@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
 
+from service.domain.delivery import AlertVerdict
 from service.domain.run import GateState, NodeRunState
 from service.domain.script import Stream
 from service.web.schemas.audit import TimelineFormat
@@ -50,6 +51,15 @@ class ApprovalsQuery(Paged):
     """Which gates."""
 
     state: GateState | Literal["all"] = Field(default=GateState.OPEN, description="`all` shows every gate.")
+
+
+class AlertsQuery(Paged):
+    """Which alerts."""
+
+    node: Filter = Field(default=None, examples=["gpu-01"])
+    verdict: AlertVerdict | None = None
+    source: Filter = Field(default=None, examples=["prom"])
+    delivery_id: Filter = None
 
 
 class NodesQuery(Paged):

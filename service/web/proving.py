@@ -1,0 +1,154 @@
+"""Reads a delivery and proves its sender, before anything else of it is looked at."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.openapi.models import HTTPBearer
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+
+from service.app.know_sender import STRANGER, Sender, know_by_signature, know_by_token
+from service.app.service import Service
+from service.domain.errors import BrokenRule, Unauthenticated, Unavailable
+from service.domain.person import Permission
+from service.web import errors
+from service.web.auth import Declares
+from service.web.limits import CLOSE, read_body
+from service.web.schemas.problem import Problem
+
+#: Of a sender that is not known yet; no sender that signs sends more.
+MOST_BYTES = 1024 * 1024
+#: Of a sender that has shown its token: a storm of an Alertmanager has some 5,000 alerts in 4 MiB.
+MOST_BYTES_WITH_TOKEN = 8 * 1024 * 1024
+#: Of all deliveries that are taken at this moment together.
+MOST_BYTES_AT_ONCE = 64 * 1024 * 1024
+#: What a small delivery counts as, so that their number is bounded too.
+_LEAST_SHARE = 64 * 1024
+#: Seconds; Alertmanager, PagerDuty and SNS come again after a 503 by themselves.
+RETRY_AFTER = 5
+
+
+@dataclass(frozen=True)
+class Proven:
+    """A body, and the source that has sent it."""
+
+    service: Service
+    sender: Sender
+    body: bytes
+    #: Names in lower case.
+    headers: Mapping[str, str]
+
+
+class Share:
+    """The memory that deliveries may take. Asked on the event loop alone."""
+
+    def __init__(self, size: int = MOST_BYTES_AT_ONCE) -> None:
+        """Give out so many bytes."""
+        self._left = size
+
+    def take(self, size: int) -> bool:
+        """Whether so much was free, and is taken now."""
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+    def give_back(self, size: int) -> None:
+        """Give back what was taken."""
+        self._left += size
+
+
+class RefusedError(Exception):
+    """A delivery is answered with a problem and a header."""
+
+    def __init__(self, problem: Problem, headers: Mapping[str, str]) -> None:
+        """Take the whole answer."""
+        super().__init__(problem.detail)
+        self.problem = problem
+        self.headers = headers
+
+
+class Proves(Declares):
+    """What a route of deliveries declares: its sender has proven to be the source of the address."""
+
+    def __init__(self) -> None:
+        """Stand for the permission to deliver."""
+        self.permission = Permission.DELIVER
+        self.scheme_name = "sender"
+        self.model = HTTPBearer(description="The token of a source of kind alertmanager; other kinds sign the body.")
+
+    async def __call__(self, request: Request, source: str) -> AsyncIterator[Proven]:
+        """Give the delivery of a known sender; Unauthenticated, in the same words whatever is wrong."""
+        service, share = _state(request)
+        headers = _headers(request)
+        try:
+            known = await run_in_threadpool(know_by_token, service, source, headers=headers)
+        except Unavailable as error:
+            raise unavailable(error) from error
+        most = MOST_BYTES if known is None else MOST_BYTES_WITH_TOKEN
+        size = max(_LEAST_SHARE, _announced(request, most))
+        if not share.take(size):
+            raise unavailable(Unavailable("Too many deliveries are being taken.", "Send it again later."))
+        try:
+            body = await _body(request, most)
+            yield Proven(service, known or await _by_signature(service, source, body, headers=headers), body, headers)
+        finally:
+            share.give_back(size)
+
+
+Delivers = Annotated[Proven, Depends(Proves())]
+
+
+def unavailable(error: Unavailable) -> RefusedError:
+    """Return the answer to a sender that should come again: never 429, which Alertmanager does not send again."""
+    return RefusedError(errors.problem_of(error), {"Retry-After": str(RETRY_AFTER)})
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Answer refused deliveries."""
+    app.add_exception_handler(RefusedError, _refused)
+
+
+def _state(request: Request) -> tuple[Service, Share]:
+    service, share = request.app.state.service, request.app.state.share
+    if not isinstance(service, Service) or not isinstance(share, Share):
+        raise BrokenRule("The application was made without a service.")
+    return service, share
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, RefusedError):
+        raise error
+    return errors.answer(error.problem, headers=error.headers)
+
+
+async def _body(request: Request, most: int) -> bytes:
+    read = await read_body(request.headers, request.receive, most_bytes=most)
+    if isinstance(read, Problem):
+        raise RefusedError(read, CLOSE)
+    return read
+
+
+async def _by_signature(service: Service, source: str, body: bytes, *, headers: Mapping[str, str]) -> Sender:
+    try:
+        return await run_in_threadpool(know_by_signature, service, source, body, headers=headers)
+    except Unauthenticated as error:
+        raise STRANGER from error
+    except Unavailable as error:
+        raise unavailable(error) from error
+
+
+def _announced(request: Request, most: int) -> int:
+    """Return how large a body says it will be; one that does not say may be as large as any."""
+    length = request.headers.get("content-length", "")
+    return min(int(length), most) if length.isascii() and length.isdigit() and len(length) <= 15 else most
+
+
+def _headers(request: Request) -> Mapping[str, str]:
+    """Return the headers, those that came twice as one text: no signature is right with another beside it."""
+    found: dict[str, str] = {}
+    for name, value in request.headers.items():
+        found[name] = f"{found[name]},{value}" if name in found else value
+    return found
