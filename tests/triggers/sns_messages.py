@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256, HashAlgorithm
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID, NameOID
 
 NOW = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 TOPIC = "arn:aws:sns:us-east-1:111122223333:gpu-alarms"
@@ -64,17 +64,27 @@ def authority(organisation: str = "Amazon", *, owner: str = "the real one") -> A
 
 
 def leaf(
-    by: Authority, names: tuple[str, ...] = ("sns.amazonaws.com",), *, key: Any = None, until: datetime | None = None
+    by: Authority,
+    names: tuple[str, ...] = ("sns.amazonaws.com",),
+    *,
+    key: Any = None,
+    until: datetime | None = None,
+    above: str = "",
 ) -> x509.Certificate:
-    """Return a certificate for these names."""
+    """Return a certificate for these names, which says where the one above it lies."""
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     alternative = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+    extensions: list[tuple[x509.ExtensionType, bool]] = [(usage, False), (alternative, False)]
+    if above:
+        where = x509.UniformResourceIdentifier(above)
+        access = x509.AccessDescription(AuthorityInformationAccessOID.CA_ISSUERS, where)
+        extensions.append((x509.AuthorityInformationAccess([access]), False))
     return _certificate(
         _name(names[0], "Amazon"),
         key or signing_key(),
         issuer=by.below.subject,
         issuer_key=by.below_key,
-        extensions=[(usage, False), (alternative, False)],
+        extensions=extensions,
         until=until,
     )
 
