@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.domain.alert import Alert, Parsed
@@ -41,6 +41,9 @@ PARSERS = {
     "generic": by_mapping,
 }
 each_parser = pytest.mark.parametrize("parse", [pytest.param(parse, id=name) for name, parse in PARSERS.items()])
+
+# Values that are nested cost some 20 ms each to make, and these tests are played before each commit.
+few = settings(max_examples=max(1, settings().max_examples // 4))
 
 # Words, moments and numbers that mean something to one of the parsers, so that more than the first look is played.
 WORDS = st.sampled_from(
@@ -106,6 +109,7 @@ def test_any_bytes_are_read_or_refused(parse: Parse, body: bytes) -> None:
 
 
 @each_parser
+@few
 @given(value=VALUES | GROUP | EVENT | SNS)
 def test_any_json_is_read_or_refused(parse: Parse, value: object) -> None:
     read_or_refused(parse, json.dumps(value).encode())
