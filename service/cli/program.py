@@ -17,7 +17,10 @@ COMMANDS: Final = {
     "requesting": ("run", "retry", "cancel"),
     "looking": ("runs", "show"),
     "answering": ("approve", "deny", "resolve", "hold", "release"),
+    "pausing": ("pause", "resume", "breaker"),
     "nodes": ("nodes",),
+    "rules": ("rules",),
+    "alerts": ("alerts",),
     "audit": ("audit",),
     "token": ("token",),
 }

@@ -32,6 +32,8 @@ class Permission(StrEnum):
     DECIDE = "decide"
     TOKENS = "tokens"
     DELIVER = "deliver"
+    #: Pause, resume, reset a breaker.
+    PAUSE = "pause"
 
 
 _GRANTS: dict[Role, frozenset[Permission]] = {
@@ -47,7 +49,7 @@ _GRANTS: dict[Role, frozenset[Permission]] = {
         }
     ),
     Role.APPROVER: frozenset({Permission.READ, Permission.DECIDE}),
-    Role.ADMIN: frozenset({Permission.READ, Permission.TOKENS}),
+    Role.ADMIN: frozenset({Permission.READ, Permission.TOKENS, Permission.PAUSE}),
     Role.SOURCE: frozenset({Permission.DELIVER}),
 }
 

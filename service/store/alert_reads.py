@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, and_, distinct, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select, tuple_
 
 from service.app.alert_ports import AlertFilter
 from service.app.paging import Page
@@ -146,14 +146,14 @@ class AlertReads(Looks):
     def disrupted_nodes(self) -> frozenset[str]:
         """Return the nodes that an acting run has, or that one which an alert has started will have."""
         c, by_alert = node_runs.c, _by_alert(runs.c.state.in_(OPEN_STATES))
-        query = select(distinct(c.node)).where(OPEN_ACTING, or_(c.state.in_(HOLDING_STATES), c.run_id.in_(by_alert)))
+        query = select(c.node).distinct().where(OPEN_ACTING, or_(c.state.in_(HOLDING_STATES), c.run_id.in_(by_alert)))
         return frozenset(self._connection.execute(query).scalars())
 
     def disrupted_since(self, since: datetime) -> frozenset[str]:
         """Return the nodes that acting runs which alerts have started after a time have, or had."""
         c, by_alert = node_runs.c, _by_alert(runs.c.created_at > since)
         played = or_(c.started_at.is_not(None), c.ended_at.is_(None))
-        query = select(distinct(c.node)).where(c.run_id.in_(by_alert), c.acts, played)
+        query = select(c.node).distinct().where(c.run_id.in_(by_alert), c.acts, played)
         return frozenset(self._connection.execute(query).scalars())
 
     def pause(self) -> Pause | None:

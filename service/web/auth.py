@@ -87,6 +87,7 @@ Cancels = Annotated[Person, Depends(Needs(Permission.CANCEL))]
 Resolves = Annotated[Person, Depends(Needs(Permission.RESOLVE))]
 Holds = Annotated[Person, Depends(Needs(Permission.HOLD))]
 Decides = Annotated[Person, Depends(Needs(Permission.DECIDE))]
+Pauses = Annotated[Person, Depends(Needs(Permission.PAUSE))]
 
 
 def identify(service: Service, headers: Headers) -> Person:

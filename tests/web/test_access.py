@@ -54,6 +54,10 @@ ROUTES: list[tuple[str, str, object, set[Role]]] = [
     ("GET", "/api/v1/alerts", None, READERS),
     ("GET", "/api/v1/alerts/{alert_id}", None, READERS),
     ("POST", "/api/v1/alerts/{alert_id}/replay", {}, {Role.OPERATOR}),
+    ("GET", "/api/v1/pause", None, READERS),
+    ("POST", "/api/v1/pause", {"reason": "x"}, {Role.ADMIN}),
+    ("POST", "/api/v1/resume", {"reason": "x"}, {Role.ADMIN}),
+    ("POST", "/api/v1/breakers/{breaker}/reset", {"reason": "x"}, {Role.ADMIN}),
     ("GET", "/api/v1/deliveries/{delivery_id}", None, READERS),
     ("GET", "/api/v1/audit", None, READERS),
     ("GET", "/api/v1/audit/timeline", None, READERS),
@@ -62,6 +66,7 @@ ROUTES: list[tuple[str, str, object, set[Role]]] = [
 #: No person's token opens these: the sender proves to be the source (test_webhooks.py).
 PROVEN = {("POST", "/webhooks/{source}")}
 FILLED = {
+    "breaker": "blast-radius",
     "alert_id": "none",
     "delivery_id": "none",
     "run_id": "none",
