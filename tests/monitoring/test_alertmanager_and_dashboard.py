@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,27 @@ def test_prometheus_reads_every_question_of_the_dashboard(tmp_path: Path) -> Non
     said = subprocess.run(["promtool", "check", "rules", str(file)], capture_output=True, text=True, check=False)
 
     assert (said.returncode, f"SUCCESS: {len(asked)} rules found" in said.stdout) == (0, True), said.stderr
+
+
+def test_prometheus_accepts_the_settings_that_the_page_shows(tmp_path: Path) -> None:
+    need("promtool", "prometheus")
+    page = (MONITORING.parent / "monitoring.md").read_text()
+    shown = re.search(r"^    rule_files:.*?(?=^    promtool)", page, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    file = tmp_path / "prometheus.yml"
+    file.write_text(textwrap.dedent(shown[0]))
+
+    said = subprocess.run(
+        ["promtool", "check", "config", "--syntax-only", str(file)], capture_output=True, text=True, check=False
+    )
+
+    assert (said.returncode, "SUCCESS" in said.stdout) == (0, True), said.stderr
+
+
+def test_the_page_names_every_alert_and_every_metric_of_the_collector() -> None:
+    page = (MONITORING.parent / "monitoring.md").read_text()
+    metrics = re.findall(r"^ *gauge (\w+)", SCRIPT.read_text(), re.MULTILINE)
+
+    unnamed = {name for name in alert_rules() if f"`{name}`" not in page}
+    unnamed |= {name for name in metrics if f"`{name}`" not in page} - {"tasks_uninterruptible_oldest_seconds"}
+    assert unnamed == set()
