@@ -71,7 +71,7 @@ class Words:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Say what is waited for; on a terminal with the seconds that go by, elsewhere with those that went."""
+        """Say what is waited for; on a terminal with the seconds that go by, elsewhere those that went at the end."""
         begun, done = time.monotonic(), threading.Event()
 
         def tick() -> None:
@@ -79,8 +79,8 @@ class Words:
                 self._write(f"\r\x1b[K{INDENT}{what} {time.monotonic() - begun:.0f} s")
 
         ticker = threading.Thread(target=tick, daemon=True)
+        self._write(f"{INDENT}{what}")
         if self._live:
-            self._write(f"{INDENT}{what}")
             ticker.start()
         try:
             yield
@@ -89,7 +89,9 @@ class Words:
             if self._live:
                 ticker.join()
                 self._write("\r\x1b[K")
-            self.line(f"{what} {time.monotonic() - begun:.0f} s", style=DIM)
+                self.line(f"{what} {time.monotonic() - begun:.0f} s", style=DIM)
+            else:
+                self._write(f" {time.monotonic() - begun:.0f} s\n")
 
     def _write(self, text: str) -> None:
         self._blank = text == "\n"
