@@ -76,6 +76,10 @@ Look = Callable[[], SourceAnswer]
 AskController = Callable[[Controller, str, timedelta], bytes]
 
 
+#: What a node by SSM must be told to have; a cluster's nodes on no cloud, or on another, have none.
+_INSTANCE_ID = "instance id (where Kubernetes is asked: a providerID of AWS)"
+
+
 @dataclass(frozen=True)
 class Template:
     """How the nodes of a source are reached, by the file."""
@@ -90,7 +94,7 @@ class Template:
         by_ssm = self.endpoint.executor is ExecutorKind.SSM
         address = found.instance if by_ssm else found.address
         if address is None:
-            return f"The source {source} tells no {'instance id' if by_ssm else 'address'} of {found.name}."
+            return f"The source {source} tells no {_INSTANCE_ID if by_ssm else 'address'} of {found.name}."
         attributes = {word: value.replace("{name}", found.name) for word, value in self.attributes.items()}
         return Node(
             found.name,

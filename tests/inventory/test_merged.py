@@ -140,7 +140,8 @@ def test_two_names_of_two_sources_for_one_machine_are_both_refused() -> None:
 def test_a_node_without_the_address_that_its_executor_needs_is_refused() -> None:
     merged = merge(EMPTY, [report("k8s", Found("gpu-01", address="192.0.2.1"))])
 
-    assert (merged.nodes, merged.refused) == ({}, {"gpu-01": "The source k8s tells no instance id of gpu-01."})
+    reason = "The source k8s tells no instance id (where Kubernetes is asked: a providerID of AWS) of gpu-01."
+    assert (merged.nodes, merged.refused) == ({}, {"gpu-01": reason})
 
 
 def test_a_source_that_never_answered_makes_a_node_unknown_and_not_absent() -> None:
