@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from service import logging
+from service.app.absent import absent
 from service.app.ask_controller import ask_controller
 from service.app.guard import GuardedExecutor
 from service.app.load_runbooks import RunbookFolder
 from service.app.ports import Clock, Executor, Executors, Store
 from service.app.service import Service
 from service.app.tokens import create_token, revoke_token
-from service.domain.errors import BrokenRule, ConfigInvalid, Conflict, NotFound, Unavailable
+from service.domain.errors import ConfigInvalid, Conflict, NotFound, Unavailable
 from service.domain.node import Endpoint, Inventory
 from service.domain.person import Role
 from service.domain.public_key import PublicKey
@@ -38,6 +39,7 @@ from service.engine.local import LocalEngine
 from service.executors.envelope import node_runner
 from service.executors.local import LocalExecutor
 from service.executors.registry import ExecutorsByKind
+from service.inventory.asked_once import AskedOnce
 from service.inventory.file import FileInventory
 from service.inventory.kubernetes import KubernetesLook
 from service.inventory.slurm import SlurmLook
@@ -102,22 +104,39 @@ def open_store(
 
 def build_service(settings: Settings, ports: Ports, *, clock: Clock) -> Service:
     """Put the ports together; the engine adds its bell."""
-    return replace(
+    service = replace(
         files_service(settings, clock=clock),
         store=ports.store,
         inventory=open_inventory(settings, ports.executors, clock=clock),
         executors=ports.executors,
         service_id=service_id(settings),
     )
+    return with_alerts(service, settings)
+
+
+def with_alerts(service: Service, settings: Settings) -> Service:
+    """Add what alerts need: rules, limits, and who proves and reads deliveries. Nothing is read yet."""
+    from service.triggers.policy_file import FilePolicy
+    from service.triggers.receivers import SourceReceivers
+    from service.triggers.rules_file import FileRules
+    from service.triggers.sns_certificates import SnsCertificates
+
+    certificates = SnsCertificates()
+    return replace(
+        service,
+        rules=FileRules(settings.config / "rules.yaml", service.runbooks),
+        policy=FilePolicy(settings.config / "policy.yaml"),
+        receivers=SourceReceivers(fetch=certificates.fetch, roots=certificates.roots),
+    )
 
 
 def files_service(settings: Settings, *, clock: Clock) -> Service:
     """Return what works without a database, such as planning; a network only where the file names sources of nodes."""
     return Service(
-        store=_absent("database"),
+        store=absent("database"),
         runbooks=RunbookFolder(settings.runbooks_folder),
-        inventory=_AskedOnce(settings, clock),
-        executors=_absent("network"),
+        inventory=AskedOnce(partial(read_inventory, settings, clock)),
+        executors=absent("network"),
         clock=clock,
         envelope_sha256=hashlib.sha256(node_runner()).hexdigest(),
         service_id="",
@@ -165,23 +184,9 @@ def open_inventory(settings: Settings, executors: Executors, *, clock: Clock) ->
     return SourcedInventory(file, look_of, now=clock.now, chance=secrets.SystemRandom().random)
 
 
-class _AskedOnce:
-    """The inventory of a command: sources are asked at the first look, and not again."""
-
-    def __init__(self, settings: Settings, clock: Clock) -> None:
-        self._settings = settings
-        self._clock = clock
-        self._inventory: Inventory | None = None
-
-    def current(self) -> Inventory:
-        if self._inventory is None:
-            self._inventory = read_inventory(self._settings, self._clock)
-        return self._inventory
-
-
 def record_service(store: Store, *, clock: Clock) -> Service:
     """Return what works on the database alone, such as tokens."""
-    nothing: Any = _absent("file of runbooks or nodes")
+    nothing: Any = absent("file of runbooks or nodes")
     return Service(store, nothing, nothing, nothing, clock, envelope_sha256="", service_id="")
 
 
@@ -264,7 +269,8 @@ class _Serving:
         self._executors = ports.executors
         base = build_service(settings, ports, clock=clock)
         # Read once, so that a wrong file is told at start and not at three in the morning.
-        base.inventory.current()
+        for source in (base.inventory, base.rules, base.policy):
+            source.current()
         self._inventory = base.inventory
         owner = f"{platform.node()}:{os.getpid()}:{clock.new_id()}"
         self._service, self._engine = build_engine(base, owner=owner)
@@ -304,7 +310,7 @@ class _Serving:
 
         from service.web.app import create_app
 
-        app = create_app(self._service, readiness=(self._engine.fault, self._inventory_fault, self._lock_fault))
+        app = create_app(self._service, readiness=(self._engine.fault, *self._file_faults(), self._lock_fault))
         return uvicorn.Server(
             uvicorn.Config(
                 app,
@@ -315,9 +321,10 @@ class _Serving:
             )
         )
 
-    def _inventory_fault(self) -> str | None:
-        problem = self._inventory.problem if isinstance(self._inventory, SourcedInventory) else None
-        return problem.reason if problem is not None else None
+    def _file_faults(self) -> Iterator[Callable[[], str | None]]:
+        """Yield for each file that may become wrong under the service what says why it is not used."""
+        for source in (self._inventory, self._service.rules, self._service.policy):
+            yield partial(_fault_of, source)
 
     def _lock_fault(self) -> str | None:
         return None if self._locked else "Another service may have the database."
@@ -369,6 +376,11 @@ class _Serving:
             log.warning("serve.lock_back")
 
 
+def _fault_of(source: object) -> str | None:
+    problem = getattr(source, "problem", None)
+    return problem.reason if isinstance(problem, ConfigInvalid) else None
+
+
 def service_id(settings: Settings) -> str:
     """Return what names this installation on a node: the host for people, and what tells its database apart."""
     from service.store.session import is_sqlite, parse_url, sqlite_file
@@ -380,17 +392,3 @@ def service_id(settings: Settings) -> str:
     else:
         place = f"{parsed.host}:{parsed.port}/{parsed.database}"
     return f"{platform.node()}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
-
-
-class _Absent:
-    """Stands for a port that this command does without."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __getattr__(self, name: str) -> Any:
-        raise BrokenRule(f"This command does without the {self._what}, and asked it for {name}.")
-
-
-def _absent(what: str) -> Any:
-    return _Absent(what)

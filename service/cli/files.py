@@ -12,6 +12,7 @@ from service.cli.printing import print_json, say, tell
 from service.domain.errors import InvalidInput
 from service.executors.shellcheck import find_shellcheck
 from service.settings import load_settings
+from service.triggers.rules_schema import rules_json_schema
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,6 +46,8 @@ def lint(
     raise typer.Exit(1 if errors else 0)
 
 
-def schema() -> None:
-    """Print the JSON Schema of runbooks, for editors."""
-    print_json(json_schema())
+def schema(
+    rules: Annotated[bool, typer.Option("--rules", help="That of rules.yaml.")] = False,
+) -> None:
+    """Print the JSON Schema of runbooks, or of rules, for editors."""
+    print_json(rules_json_schema() if rules else json_schema())

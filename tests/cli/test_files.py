@@ -117,5 +117,6 @@ def test_help_lists_every_command_of_the_public_surface(place: Installation) -> 
     assert done.returncode == 0
     assert listed == {
         *("serve", "migrate", "doctor", "lint", "schema", "plan", "run", "retry", "cancel", "runs", "show"),
-        *("approve", "deny", "resolve", "hold", "release", "nodes", "audit", "token", "demo"),
+        *("approve", "deny", "resolve", "hold", "release", "nodes", "audit", "token", "demo", "rules", "alerts"),
+        *("pause", "resume", "breaker"),
     }
