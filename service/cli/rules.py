@@ -12,6 +12,7 @@ from service.app.finding import Severity
 from service.app.load_runbooks import RunbookFolder
 from service.app.service import Service
 from service.cli.asking import Json
+from service.cli.backtest import backtest
 from service.cli.printing import print_json, say, tell
 from service.domain.alert import Parsed
 from service.domain.errors import InvalidInput, NotFound
@@ -29,6 +30,9 @@ commands = typer.Typer(
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.add_typer(commands, name="rules")
+
+
+commands.command()(backtest)
 
 
 @commands.command()

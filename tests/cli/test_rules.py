@@ -155,9 +155,23 @@ def test_an_alert_is_delivered_judged_listed_and_played_again(place: Installatio
         (one,) = json.loads(ann("alerts", "--json").stdout)["items"]
         shown = ann("alerts", one["id"])
         replayed = ann("alerts", one["id"], "--replay")
+        tested = place("rules", "backtest", "--since", "1d", "--json")
 
     assert answer.status_code == 202
     assert (one["verdict"], one["rule"], one["node"]) == ("stale", "hangs", "n00")
     assert listed.stdout.splitlines()[1].split()[:5] == [one["id"], "prom", "Hangs", "firing", "stale"]
     assert f"  unstick alerts {one['id']} --replay" in shown.stdout
     assert replayed.stdout.startswith("run ")
+    (again,) = json.loads(tested.stdout)["alerts"]
+    assert (again["verdict"], again["was"], again["reason"]) == ("stale", "stale", one["reason"])
+
+
+def test_backtest_needs_a_database_and_a_time(place: Installation) -> None:
+    no_database = place("rules", "backtest")
+    no_time = place("rules", "backtest", "--since", "yesterday")
+
+    assert (no_database.returncode, no_database.stderr.split(".")[0]) == (
+        2,
+        f"There is no database at {place.database.resolve()}".split(".")[0],
+    )
+    assert (no_time.returncode, no_time.stderr.splitlines()[0]) == (2, "'yesterday' is no time.")
