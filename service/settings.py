@@ -3,7 +3,7 @@
 | variable | default | |
 |---|---|---|
 | UNSTICK_DATABASE_URL | sqlite:///unstick.db | or postgresql+psycopg://USER@HOST/NAME |
-| UNSTICK_CONFIG | config | folder with inventory.yaml |
+| UNSTICK_CONFIG | config | folder with inventory.yaml, rules.yaml, policy.yaml |
 | UNSTICK_RUNBOOKS | runbooks | folder; where there is none, the runbooks that came with the program |
 | UNSTICK_HOST, UNSTICK_PORT | 127.0.0.1, 8000 | where `serve` listens; port 0: any that is free |
 | UNSTICK_URL | http://HOST:PORT of the two above | where the commands find the service |
