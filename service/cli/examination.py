@@ -9,6 +9,7 @@ from pathlib import Path
 from service import main
 from service.app.finding import Severity
 from service.app.lint import lint_files, runbook_files
+from service.app.load_runbooks import RunbookFolder
 from service.domain.errors import ConfigInvalid, SourceSilent, UnstickError
 from service.domain.logins import beliefs
 from service.domain.node import Endpoint, ExecutorKind, Inventory
@@ -47,6 +48,7 @@ def examine(settings: Settings) -> Iterator[Seen]:
     else:
         yield from _sources(inventory)
         yield from _aws(inventory, sources)
+    yield from _rules(settings)
     yield from _database(settings.database_url.get_secret_value())
 
 
@@ -79,6 +81,34 @@ def _inventory(path: Path) -> Iterator[Seen]:
     yield from _others_may_write(path)
     yield from _keys(inventory)
     yield from (Seen(True, belief) for belief in beliefs(_reached_by_ssh(inventory)))
+
+
+def _rules(settings: Settings) -> Iterator[Seen]:
+    """Say what is wrong with the rules of alerts, and whether each secret can be used; nothing where there are none."""
+    path = settings.config / "rules.yaml"
+    if not path.exists() or not settings.runbooks_folder.is_dir():
+        return
+    # Reading secrets takes the libraries of signatures, which nobody needs without rules.
+    from service.triggers.receivers import read_secret
+    from service.triggers.rules_file import FileRules
+
+    rules = FileRules(path, RunbookFolder(settings.runbooks_folder))
+    try:
+        found = rules.current()
+    except ConfigInvalid as error:
+        yield Seen(False, error.reason, error.way_out)
+        return
+    yield Seen(True, f"{path}: {len(found.rules)} rules, {len(found.sources)} sources of alerts")
+    yield from _others_may_write(path)
+    for source in found.sources.values():
+        for file in source.secret_files:
+            try:
+                read_secret(Path(file), source.kind)
+            except ConfigInvalid as error:
+                yield Seen(False, f"The source {source.name} of alerts: {error.reason}", error.way_out)
+            else:
+                if stat.S_IMODE(Path(file).stat().st_mode) & 0o077:
+                    yield Seen(False, f"Others may read {file}, which proves alerts.", f"chmod 0600 {file}")
 
 
 def _sources(inventory: Inventory) -> Iterator[Seen]:

@@ -1,5 +1,6 @@
 """`unstick rules` works on files, with no service and no database; `unstick alerts` asks a running service."""
 
+import base64
 import json
 from pathlib import Path
 
@@ -175,3 +176,19 @@ def test_backtest_needs_a_database_and_a_time(place: Installation) -> None:
         f"There is no database at {place.database.resolve()}".split(".")[0],
     )
     assert (no_time.returncode, no_time.stderr.splitlines()[0]) == (2, "'yesterday' is no time.")
+
+
+def test_doctor_looks_at_rules_and_at_the_secret_of_each_source(place: Installation) -> None:
+    without = place("doctor")
+    secret = place.folder / "config" / "own"
+    secret.write_text("whsec_" + base64.b64encode(b"0123456789abcdef0123456789abcdef").decode())
+    secret.chmod(0o644)
+    readable = place("doctor")
+    secret.chmod(0o600)
+    good = place("doctor")
+
+    rules = "config/rules.yaml: 4 rules, 2 sources of alerts"
+    assert [rules in done.stdout for done in (without, readable, good)] == [True, True, True]
+    assert "The source own of alerts: The secret in " in without.stdout
+    assert "config/own, which proves alerts." in readable.stdout
+    assert "config/own" not in good.stdout
