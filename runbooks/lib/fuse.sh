@@ -88,6 +88,7 @@ server_holders() {
       number=$fd
       if [ "$fd" != hidden ]; then
         number=$(awk '$1 == "fuse_connection:" { print $2 }' "$folder/fdinfo/$fd" 2>/dev/null || true)
+        [ -n "$number" ] || [ -L "$folder/fd/$fd" ] || continue # let go meanwhile: no holder, and no riddle
       fi
       echo "${number:-?} ${folder##*/} $folder $(cat "$folder/comm" 2>/dev/null || echo gone)"
     done | sort -u

@@ -380,12 +380,12 @@ ring() {
   done
 } 2>/dev/null
 
-# Succeed when both streams are shut and all of them was sent.
+# Succeed when both streams are shut and all of them was sent; else set $reached to how far one has come.
 drained() {
   local stream total still at
   for stream in stdout stderr; do
     recall "$stream.total" total still _
-    at=${stream}_at
+    at=${stream}_at reached="$stream $total"
     [ "$still" = shut ] && { [ -n "$limit" ] || [ "${!at}" -ge "${total:-0}" ]; } || return 1
   done
 }
@@ -396,7 +396,7 @@ abandoned() { (($1 >= 4)) && { (($1 >= 50)) || find_left "$pid"; }; }
 
 # Follow the attempt until it is over or the time is up, then answer.
 follow() {
-  local until=$((SECONDS + wait)) pause late=0 doubts=0
+  local until=$((SECONDS + wait)) pause late=0 doubts=0 looks=0 reached='' before=''
   while :; do
     stand
     if [ -z "$limit" ]; then
@@ -406,7 +406,11 @@ follow() {
     case $stands in
       running | preparing) ((SECONDS < until)) || break ;;
       unknown) ((doubts++ < 10)) || break ;; # its exit code may be on its way
-      finished) if drained || abandoned "$((late++))"; then break; fi ;;
+      finished)
+        if drained || abandoned "$((late++))"; then break; fi
+        # While more still comes it is not abandoned, but a child outside of the group may write for ever.
+        [ "$reached" = "$before" ] || ((looks++ >= 300)) || before=$reached late=$((late < 4 ? late : 4))
+        ;;
       *) break ;;
     esac
     case $stands in

@@ -112,6 +112,14 @@ def test_a_child_that_keeps_the_streams_may_still_write(place: Place) -> None:
     assert later_line == b"later"
 
 
+def test_while_more_still_comes_from_outside_of_the_group_it_is_waited_for(place: Place) -> None:
+    heard = Heard()
+
+    place.start(order("setsid bash -c 'for i in 1 2 3; do sleep 2.5; echo $i; done' & echo now"), heard)
+
+    assert heard.text() == b"now\n1\n2\n3\n"
+
+
 def test_a_line_is_seen_by_a_second_client_while_the_script_runs(place: Place) -> None:
     given = order("echo first; until [ -e /run/go ]; do sleep 0.05; done; echo last")
     starter, second = Heard(), Heard()

@@ -23,7 +23,7 @@ PINNED = endpoint(document=NAME, document_hash=HASH)
 @pytest.fixture(scope="module", autouse=True)
 def document(whole_region: Region) -> Iterator[None]:
     """Make the document as docs/nodes.md says."""
-    client = boto3.client("ssm")
+    client = boto3.session.Session().client("ssm")
     content = DOCUMENT.read_text()
     client.create_document(Name=NAME, DocumentType="Command", DocumentFormat="JSON", Content=content)
     assert client.describe_document(Name=NAME)["Document"]["Hash"] == HASH

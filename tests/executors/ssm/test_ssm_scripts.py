@@ -52,7 +52,7 @@ def test_an_exit_code_that_means_something_to_the_agent_never_reaches_it(region:
 
 def boto_status(region: Region, attempt_id: str) -> str:
     """Return what SSM says of the command with this comment."""
-    listed = boto3.client("ssm").list_commands()["Commands"]
+    listed = boto3.session.Session().client("ssm").list_commands()["Commands"]
     return next(str(one["Status"]) for one in listed if one["Comment"] == attempt_id)
 
 
