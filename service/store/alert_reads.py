@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, func, literal, or_, select, tuple_
 
 from service.app.alert_ports import AlertFilter
 from service.app.paging import Page
@@ -69,7 +69,8 @@ class AlertReads(Looks):
         """Return alerts as they came, oldest first, from a time or from behind one of them on."""
         query = select(alerts).where(_A.received_at >= since)
         if after is not None:
-            query = query.where(tuple_(_A.received_at, _A.id) > tuple_(after.received_at, after.id))
+            place = tuple_(literal(after.received_at, _A.received_at.type), literal(after.id))
+            query = query.where(tuple_(_A.received_at, _A.id) > place)
         return self._alerts(query.order_by(_A.received_at, _A.id).limit(limit))
 
     def due_alerts(self, now: datetime, *, limit: int) -> tuple[RecordedAlert, ...]:

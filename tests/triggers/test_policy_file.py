@@ -1,0 +1,69 @@
+"""policy.yaml: what it says, what is refused, and what holds while it is wrong."""
+
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+
+import pytest
+
+from service.domain.errors import ConfigInvalid
+from service.domain.policy import BlastRadius, Freeze, Policy, WindowCap
+from service.triggers.policy_file import FilePolicy, load_policy
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_example_is_one_that_a_user_may_copy() -> None:
+    assert load_policy(ROOT / "config" / "policy.example.yaml") == Policy(
+        BlastRadius(3, WindowCap(10, timedelta(hours=1)), 10),
+        (
+            Freeze("end of the year", datetime(2026, 12, 23, 16, tzinfo=UTC), datetime(2027, 1, 4, 7, tzinfo=UTC)),
+            Freeze("weekend of the training team", None, None, (4,), time(18), timedelta(hours=60), ("h100",)),
+        ),
+    )
+
+
+def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+    assert FilePolicy(tmp_path / "policy.yaml").current() == Policy()
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("blast_radius:\n  nodes_at_onec: 3\n", ":2: `blast_radius.nodes_at_onec` is not a key that is known here. Do"),
+        ("blast_radius: {percent_of_pool: 0}\n", ":1: `blast_radius.percent_of_pool` is the number 0; it must be"),
+        ("blast_radius: {per_window: {within: 1 hour}}\n", ":1: `blast_radius.per_window.within` is '1 hour', which"),
+        ("blast_radius:\n", ":1: `blast_radius` is empty."),
+        ("freezes:\n  - name: x\n    days: [fri]\n", ":2: `freezes.0` is neither once nor weekly. Write `from`"),
+        (
+            "freezes:\n  - {name: x, from: 2027-01-02T00:00Z, to: 2027-01-01T00:00Z}\n",
+            ":2: `freezes.0` ends before it begins.",
+        ),
+        ("freezes:\n  - {name: x, from: 2027-01-02, to: 2027-01-01T00:00Z}\n", "Write a time in UTC, as"),
+        ("freezes:\n  - {name: x, days: [Fri], lasts: 1h}\n", "`freezes.0.days.0` is 'Fri'"),
+        ('freezes:\n  - {name: x, days: [fri], at: "25:00", lasts: 1h}\n', "`freezes.0.at` is '25:00'. Write a time"),
+        ("- 3\n", ":1: The file is not a mapping"),
+        ("", ":1: The file is empty."),
+    ],
+)
+def test_what_is_wrong_is_refused_with_its_line(tmp_path: Path, text: str, finding: str) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        load_policy(written(tmp_path, text))
+
+    assert finding in str(caught.value)
+
+
+def test_a_file_that_became_wrong_loosens_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, "blast_radius: {nodes_at_once: 1}\n")
+    policy = FilePolicy(path)
+    good = policy.current()
+
+    written(tmp_path, "blast_radius: {nodes_at_once: many}\n")
+
+    assert policy.current() == good == Policy(BlastRadius(nodes_at_once=1))
+    assert "many" in str(policy.problem)
