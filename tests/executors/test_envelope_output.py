@@ -115,7 +115,7 @@ def test_a_child_that_keeps_the_streams_may_still_write(place: Place) -> None:
 def test_while_more_still_comes_from_outside_of_the_group_it_is_waited_for(place: Place) -> None:
     heard = Heard()
 
-    place.start(order("setsid bash -c 'for i in 1 2 3; do sleep 2.5; echo $i; done' & echo now"), heard)
+    place.start(order("setsid bash -c 'for i in 1 2 3; do sleep 4; echo $i; done' & echo now"), heard)
 
     assert heard.text() == b"now\n1\n2\n3\n"
 
