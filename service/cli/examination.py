@@ -116,6 +116,9 @@ def _sources(inventory: Inventory) -> Iterator[Seen]:
     for source in inventory.sources:
         if source.problem is not None:
             yield Seen(False, f"The source {source.name} of nodes does not answer. {source.problem}")
+        elif source.nodes == 0:
+            said = f"The source {source.name} of nodes ({source.kind}) answers, and finds no node."
+            yield Seen(False, said, "Look whether anything has the tag or name that inventory.yaml asks it for.")
         else:
             yield Seen(True, f"The source {source.name} of nodes ({source.kind}): {source.nodes} nodes")
     for reason in inventory.refused.values():
