@@ -285,7 +285,7 @@ def _why_not(cause: NotStarted, frame: _Frame, endpoint: Endpoint) -> str:
         case NotStarted.FOLDER:
             return reasons.folder(node, frame.data("said").decode(errors="replace"))
         case NotStarted.WRONG_VIEW:
-            return reasons.wrong_view(node, endpoint.view.value, _facts(frame))
+            return reasons.wrong_view(endpoint, _facts(frame))
         case NotStarted.OTHER_BOOT | NotStarted.VOID | NotStarted.NO_SPACE:
             return _PLAIN[cause](node)
         case NotStarted.UNREACHABLE | NotStarted.HOST_KEY | NotStarted.LOGIN | NotStarted.SUDO | NotStarted.REFUSED:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from service.domain.node import Endpoint, ExecutorKind
 from service.domain.script import Facts
 
 
@@ -63,7 +64,7 @@ def folder(node: str, said: str) -> str:
     )
 
 
-def wrong_view(node: str, view: str, facts: Facts | None) -> str:
+def wrong_view(endpoint: Endpoint, facts: Facts | None) -> str:
     """Say from where the envelope looked."""
     seen = "an unknown place"
     if facts is not None:
@@ -73,13 +74,15 @@ def wrong_view(node: str, view: str, facts: Facts | None) -> str:
             f"PID 1, uid {facts.uid}"
         )
     return (
-        f"The inventory says view: {view} of {node}, but the script would look from {seen}, so nothing was started. "
-        + _right_view(facts)
+        f"The inventory says view: {endpoint.view} of {endpoint.name}, but the script would look from {seen}, so "
+        "nothing was started. " + _right_view(facts, endpoint.executor)
     )
 
 
-def _right_view(facts: Facts | None) -> str:
+def _right_view(facts: Facts | None, executor: ExecutorKind) -> str:
     """Say under which view that place would be right, or what it lacks."""
+    if executor is ExecutorKind.LOCAL:
+        return "If what unstick sees of this machine is meant, write `view: private`; else run it outside of the container."
     if facts is not None and facts.mount_namespace_is_init and facts.init_name == "systemd":
         return "If it is a booted container, write `view: boot`; else log in to the machine itself as root."
     return "Log in to the machine itself as root, in the namespaces of its PID 1."
