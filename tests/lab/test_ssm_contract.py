@@ -77,7 +77,9 @@ class Endpoint:
 @pytest.fixture(scope="module", params=ENDPOINTS)
 def endpoint(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     if request.param == "aws":
-        yield Endpoint(boto3.session.Session().client("ssm", config=Config(retries={"mode": "adaptive"})), AWS_INSTANCE, 1.0)
+        yield Endpoint(
+            boto3.session.Session().client("ssm", config=Config(retries={"mode": "adaptive"})), AWS_INSTANCE, 1.0
+        )
         return
     with SsmServer(pace=20) as server:
         instance = server.add(Instance(id="i-0123456789abcdef0", name="gpu-01", tags={"unstick": "allowed"}))
