@@ -24,7 +24,8 @@ gpus_well() {
 # Succeed when the driver has reported no error since the boot; 77 when it has.
 no_xid() {
   local said
-  said=$(bounded 20 dmesg) || said=$(bounded 30 journalctl --dmesg --boot --no-pager --lines=20000)
+  said=$(bounded 20 dmesg) && [ -n "$said" ] || said=$(bounded 30 journalctl --dmesg --boot --no-pager --lines=20000)
+  [ -n "$said" ] || { echo 'could not look: the kernel tells nothing'; return 2; }
   ! grep -E 'NVRM: (Xid|GPU .* has fallen off the bus)' <<<"$said" || return 77
 }
 
@@ -36,4 +37,5 @@ dcgm_passes() {
   printf '%s\n' "$said" | tail -n 60
   if grep -qE '\|[[:space:]]*Fail' <<<"$said"; then return 77; fi
   [ "$code" -eq 0 ] || return 2
+  grep -qE '\|[[:space:]]*Pass' <<<"$said" || { echo 'could not look: dcgmi shows no test that passed'; return 2; }
 }

@@ -71,9 +71,10 @@ slurm_jobs() {
   grep '^job ' <<<"$said" || [ -z "$said" ] || { echo "could not look: squeue says: $said" >&2; return 2; }
 }
 
-# Of jobs, print those that have not ended for Slurm, and those of which only processes are left.
-slurm_running() { grep -v ' state COMPLETING ' <<<"$1" | grep '^job ' || true; }
-slurm_ending() { grep ' state COMPLETING ' <<<"$1" || true; }
+# Of jobs, print those that have not ended for Slurm, and those of which only processes are left. A state is told by its
+# place: a job may have any words in its name.
+slurm_running() { awk '$1 == "job" && $6 != "COMPLETING"' <<<"$1"; }
+slurm_ending() { awk '$1 == "job" && $6 == "COMPLETING"' <<<"$1"; }
 
 # Change the node. What is written as reason stands there whole, whatever signs it has.
 slurm_set() {

@@ -12,14 +12,14 @@ fi
 
 # Run a command and print what it says; leave it behind when it cannot even be killed.
 bounded() {
-  local seconds=$1 fd line
+  local seconds=$1 fd line end="exit$RANDOM$RANDOM "   # else whoever names a job "exit 0" would end the answer
   shift
   # sed ends the last line where the command did not, so that what follows is a line of its own.
-  exec {fd}< <({ timeout --kill-after=5 "$seconds" "$@" 2>&1 </dev/null | sed -u "\$a\\" && echo 'exit 0'; } || echo "exit $?")
+  exec {fd}< <({ timeout --kill-after=5 "$seconds" "$@" 2>&1 </dev/null | sed -u "\$a\\" && echo "${end}0"; } || echo "$end$?")
   while IFS= read -r -t "$((seconds + 10))" -u "$fd" line; do
     case $line in
-      'exit 0') exec {fd}<&-; return 0 ;;
-      'exit '*) exec {fd}<&-; echo "$1: $line"; return "${line#exit }" ;;
+      "${end}0") exec {fd}<&-; return 0 ;;
+      "$end"*) exec {fd}<&-; echo "$1: exit ${line#"$end"}"; return "${line#"$end"}" ;;
     esac
     printf '%s\n' "$line"
   done

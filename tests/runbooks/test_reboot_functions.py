@@ -85,7 +85,7 @@ def test_the_driver_is_silent_after_a_good_boot(node: FakeNode, said: str, code:
 
 
 @pytest.mark.parametrize(
-    ("row", "exit_code", "code"), [("Pass", 0, 0), ("Fail", 226, 77), ("Fail", 0, 77), ("Skip", 1, 2)]
+    ("row", "exit_code", "code"), [("Pass", 0, 0), ("Fail", 226, 77), ("Fail", 0, 77), ("Skip", 1, 2), ("Skip", 0, 2)]
 )
 def test_the_diagnosis_of_dcgm_decides_and_one_that_cannot_be_made_is_no_pass(
     node: FakeNode, row: str, exit_code: int, code: int
@@ -93,3 +93,17 @@ def test_the_diagnosis_of_dcgm_decides_and_one_that_cannot_be_made_is_no_pass(
     node.has("dcgmi", f"printf '{DIAGNOSIS.format(row)}'; exit {exit_code}")
 
     assert node.shell("dcgm_passes").code == code
+
+
+@pytest.mark.parametrize("said", ["", "Error: unable to establish a connection to the specified host: localhost"])
+def test_a_diagnosis_that_shows_no_test_is_no_pass(node: FakeNode, said: str) -> None:
+    node.has("dcgmi", f"echo '{said}'")
+
+    assert node.shell("dcgm_passes").code == 2
+
+
+def test_a_kernel_log_without_a_word_is_no_silent_driver(node: FakeNode) -> None:
+    node.has("dmesg", "true")
+    node.has("journalctl", "true")
+
+    assert node.shell("no_xid").code == 2

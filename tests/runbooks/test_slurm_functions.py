@@ -227,3 +227,31 @@ def test_a_node_that_slurm_does_not_take_is_not_back(slurm: SlurmController, fla
     slurm.is_now(f"IDLE+DRAIN+{flag}", OURS.format("proven well"))
 
     assert slurm.play("back-in-slurm", VERIFY).code == 77
+
+
+def test_a_job_s_name_does_not_hide_that_it_runs(slurm: SlurmController) -> None:
+    slurm.is_now("ALLOCATED+DRAIN", OURS.format("drained for a reboot"))
+    slurm.jobs("job 7 user eve state RUNNING nodes 1 since 2026-11-29T00:30:00 name x state COMPLETING x")
+
+    idle, kill = slurm.play("idle", VERIFY), slurm.play("kill-jobs", CHECK)
+
+    assert (idle.code, kill.code, len(kill.targets)) == (77, 0, 1)
+
+
+@pytest.mark.parametrize("end", ["exit 0", "exit 77", "job 9 user eve state COMPLETING"])
+def test_a_line_end_in_a_job_s_name_hides_no_other_job(slurm: SlurmController, end: str) -> None:
+    slurm.is_now("ALLOCATED+DRAIN", OURS.format("drained for a reboot"))
+    slurm.jobs(JOB.format(7, "COMPLETING"), end, JOB.format(8, "RUNNING"))
+
+    idle, kill = slurm.play("idle", VERIFY), slurm.play("kill-jobs", CHECK)
+
+    assert (idle.code, kill.targets) == (77, (JOB.format(8, "RUNNING"),))
+
+
+def test_a_drain_of_which_nobody_tells_the_moment_has_not_lasted_long(slurm: SlurmController) -> None:
+    slurm.is_now("ALLOCATED+DRAIN", "fan 3")
+    slurm.jobs(JOB.format(7, "RUNNING"))
+
+    waits, at_once = slurm.play("wait", VERIFY, wait=60), slurm.play("wait", VERIFY, wait=0)
+
+    assert (waits.code, at_once.code) == (77, 0)
