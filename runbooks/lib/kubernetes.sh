@@ -22,19 +22,22 @@ right_cluster() {
   [ "$uid" = "$KUBE_SYSTEM_UID" ] || { echo "refused: wrong cluster: its kube-system has the UID $uid, and KUBE_SYSTEM_UID is $KUBE_SYSTEM_UID"; return 2; }
 }
 
-# Set $node to what the cluster knows of the node, "KEY VALUE" a line.
+# Set $node to what the cluster knows of the node, "KEY VALUE" a line. An annotation may have any text, and stays on its
+# line. What kubectl prints is taken for an answer only when it is there to its end, whatever its exit says.
 see_node() {
   right_cluster
   # shellcheck disable=SC2016               # the dollars are the template's
   node=$(kube get node "$name" -o 'go-template=uid {{.metadata.uid}}
 boot {{.status.nodeInfo.bootID}}
 cordoned {{if .spec.unschedulable}}yes{{else}}no{{end}}
-{{range $key, $value := .metadata.annotations}}annotation {{$key}} {{$value}}
+{{range $key, $value := .metadata.annotations}}annotation {{$key}} {{printf "%q" $value}}
 {{end}}{{range $key, $value := .metadata.labels}}label {{$key}} {{$value}}
 {{end}}{{range .spec.taints}}taint {{.key}}:{{.effect}}
 {{end}}{{range .status.conditions}}{{if eq .type "Ready"}}ready {{.status}} {{.lastTransitionTime}}
 {{end}}{{end}}{{range $key, $value := .status.allocatable}}{{if eq $key "nvidia.com/gpu"}}gpus {{$value}}
-{{end}}{{end}}')
+{{end}}{{end}}end')
+  [[ $node == 'uid '* && ${node##*$'\n'} = end ]] || { echo "could not look: kubectl says of the node $name: ${node:0:500}"; return 2; }
+  node=$(sed -E 's/^(annotation [^ ]+) "(.*)"$/\1 \2/' <<<"$node")
 }
 
 # Print the value of a key of $node; note: of one of our annotations.
@@ -99,8 +102,9 @@ give_back() {
 }
 
 # Set $pods to the pods on the node, a line each: NAMESPACE NAME UID PHASE OWNER OWNER_UID KIND_OF_POD EMPTYDIR
-# ENDS_AT RUNNING GROUP, with - for what is not there.
+# ENDS_AT RUNNING GROUP, with - for what is not there. The last line of kubectl tells how many there are: fewer are no look.
 see_pods() {
+  local count
   # shellcheck disable=SC2016               # the dollars are the template's
   pods=$(kube get pods --all-namespaces --field-selector="spec.nodeName=$name" -o 'go-template={{range .items}}
     {{- $owner := "-"}}{{$uid := "-"}}{{$kind := "plain"}}{{$dir := "-"}}{{$group := "-"}}{{$running := "no"}}
@@ -119,9 +123,12 @@ see_pods() {
     {{- range .status.containerStatuses}}{{range $key, $value := .state}}
       {{- if eq $key "running"}}{{$running = "yes"}}{{end}}
     {{- end}}{{end}}
-    {{- .metadata.namespace}} {{.metadata.name}} {{.metadata.uid}} {{.status.phase}} {{$owner}} {{$uid}} {{$kind}} {{$dir}}
+    {{- .metadata.namespace}} {{.metadata.name}} {{.metadata.uid}} {{or .status.phase "Unknown"}} {{$owner}} {{$uid}} {{$kind}} {{$dir}}
     {{- with .metadata.deletionTimestamp}} {{.}}{{else}} -{{end}} {{$running}} {{$group}}{{"\n"}}
-  {{- end}}')
+  {{- end}}{{len .items}} pods')
+  count=${pods##*$'\n'} pods=$(sed '$d' <<<"$pods")
+  [ "$count" = "$(awk 'NF { n++ } END { print n + 0 }' <<<"$pods") pods" ] ||
+    { echo "could not look: kubectl says of the pods on $name: $count"; return 2; }
 }
 
 # Print the pods that a drain lets go: neither a DaemonSet's nor a file's of the node.

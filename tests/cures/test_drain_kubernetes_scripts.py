@@ -1,5 +1,7 @@
 """Each script of the controller, with the real kubectl against the stand-in and the rights of the documentation."""
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -391,3 +393,60 @@ def test_an_api_server_that_does_not_answer_is_could_not_look(controller: Contro
     said = controller.play("uncordon", VERIFY)
 
     assert said.code == 2
+
+
+def _kubectl(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    """Let another program stand before the real kubectl, which it finds as $REAL."""
+    real = shutil.which("kubectl")
+    place = folder / "bin"
+    place.mkdir()
+    (place / "kubectl").write_text(f"#!/bin/bash\nREAL={real}\n{body}\n")
+    (place / "kubectl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # It fails and tells it by its words alone.
+        'case "$*" in *"get pods"*) echo "error: the server is unavailable" ;; *) exec $REAL "$@" ;; esac',
+        # It is cut off in the middle, or says nothing.
+        'case "$*" in *"get pods"*) $REAL "$@" | head -n 1 ;; *) exec $REAL "$@" ;; esac',
+        'case "$*" in *"get pods"*) ;; *) exec $REAL "$@" ;; esac',
+    ],
+)
+def test_a_kubectl_that_ends_well_and_does_not_list_the_pods_is_no_empty_node(
+    controller: Controller, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str
+) -> None:
+    cluster.add_pod(PodSpec("train-0", namespace="ml", owner=TRAINING), NAME)
+    targets = cordon(controller)
+    _kubectl(tmp_path, monkeypatch, body)
+
+    check, verify = controller.play("drain", CHECK), controller.play("drain", VERIFY, targets)
+
+    assert (check.code, verify.code) == (2, 2)
+    assert "could not look: kubectl" in check.output
+
+
+@pytest.mark.parametrize("said", ["", "error: the server is unavailable", "uid 1"])
+def test_a_kubectl_that_ends_well_and_does_not_tell_of_the_node_proves_nothing_given_back(
+    controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    targets = cordon(controller)
+    _kubectl(tmp_path, monkeypatch, f'case "$*" in *"get node "*) echo "{said}" ;; *) exec $REAL "$@" ;; esac')
+
+    run, verify = controller.play("uncordon", RUN, targets), controller.play("uncordon", VERIFY, targets)
+
+    assert (run.code, verify.code) == (2, 2)
+
+
+def test_an_annotation_of_many_lines_says_nothing_of_the_node(controller: Controller, cluster: Cluster) -> None:
+    text = "a\nboot other\ncordoned no\nannotation unstick/run run-9\nlabel unstick/exclude x\ntaint a:NoSchedule\n"
+    patch(cluster, {"metadata": {"annotations": {"tool/notes": text}}})
+    before = found(cluster)
+
+    targets = cordon(controller)
+    undone = controller.play("uncordon", RUN, targets)
+
+    assert (undone.code, controller.play("uncordon", VERIFY, targets).code) == (0, 0)
+    assert found(cluster) == before
