@@ -64,6 +64,8 @@ class Accepted:
     command_id: str
     #: By the clock of AWS.
     requested_at: datetime
+    #: When the request went out, on the clock of time.monotonic; SSM may have taken it then, and told it seconds later.
+    asked_at: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Flight:
     command: Command
     accepted: Accepted
     endpoint: Endpoint
-    #: On the clock of time.monotonic.
+    #: When it was known to be taken, on the clock of time.monotonic.
     sent_at: float
     #: Whether the short output that a listing shows is all of the answer, so that nobody needs to ask for more.
     enough: Callable[[str], bool]
@@ -90,7 +92,7 @@ class Flight:
     pace: float = 1.0
     #: Whether SSM ever said that it may have begun.
     begun: bool = False
-    #: When SSM last said that it had not.
+    #: When SSM was last asked and said that it had not.
     seen_waiting: float | None = None
     landed: "Future[Landing]" = field(default_factory=Future)
 
@@ -113,10 +115,11 @@ class Flight:
         """
         if self.begun:
             return False
-        start_by = self.sent_at + max(SHORTEST_DELIVERY, self.command.delivery) * self.pace
-        if self.seen_waiting is not None and self.seen_waiting >= start_by + margin:
+        delivery = max(SHORTEST_DELIVERY, self.command.delivery) * self.pace
+        if self.seen_waiting is not None and self.seen_waiting >= self.sent_at + delivery + margin:
             return True
-        return now < start_by + self.command.execution * self.pace - margin
+        taken_at = min(self.accepted.asked_at, self.sent_at)
+        return now < taken_at + delivery + self.command.execution * self.pace - margin
 
     def last_word_by(self, beyond: float) -> float:
         """Return until when SSM must have told an end."""

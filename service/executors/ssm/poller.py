@@ -119,10 +119,12 @@ class Poller:
 
     def _look(self, flights: Sequence[Flight]) -> None:
         ours = {flight.key: flight for flight in flights}
+        # A row may be read long after it was true: others of its page are fetched before it.
+        asked_at = time.monotonic()
         for row in self._rows(flights):
-            flight = ours.get((str(row.get("CommandId")), str(row.get("InstanceId"))))
+            flight = ours.get(_key(row))
             if flight is not None:
-                self._note(flight, row)
+                self._note(flight, row, asked_at=asked_at)
 
     def _rows(self, flights: Sequence[Flight]) -> Iterator[Mapping[str, Any]]:
         commands = {flight.accepted.command_id for flight in flights}
@@ -134,40 +136,43 @@ class Poller:
         document, *others = {flight.endpoint.document for flight in flights}
         if not others and _PLAIN_NAME.fullmatch(document):
             filters.append({"key": "DocumentName", "value": document})
-        count = 0
-        for row in self._pages(_MOST_PAGES, Filters=filters):
-            count += 1
-            commands.discard(str(row.get("CommandId")))
-            yield row
-        if count >= _PAGE * _MOST_PAGES:
-            yield from self._by_command(commands)
+        unseen, cut = {flight.key for flight in flights}, False
+        for page in self._pages(Filters=filters):
+            for row in page.get("CommandInvocations", ()):
+                unseen.discard(_key(row))
+                yield row
+            # A page may be short, or empty, and not be the last.
+            cut = bool(page.get("NextToken"))
+        if cut:
+            yield from self._by_command({command_id for command_id, _ in unseen})
 
     def _by_command(self, commands: set[str]) -> Iterator[Mapping[str, Any]]:
         for command_id in sorted(commands):
             try:
-                yield from self._pages(_MOST_PAGES, CommandId=command_id)
+                for page in self._pages(CommandId=command_id):
+                    yield from page.get("CommandInvocations", ())
             except Fault as fault:
                 if fault.name not in _NOT_YET:
                     raise
 
-    def _pages(self, most: int, **which: object) -> Iterator[Mapping[str, Any]]:
+    def _pages(self, **which: object) -> Iterator[Mapping[str, Any]]:
         token: str | None = None
-        for _ in range(most):
+        for _ in range(_MOST_PAGES):
             more = {"NextToken": token} if token else {}
             page = self._gateway.look("list_command_invocations", MaxResults=_PAGE, Details=True, **which, **more)
-            yield from page.get("CommandInvocations", ())
+            yield page
             token = page.get("NextToken")
             if not token:
                 return
 
-    def _note(self, flight: Flight, row: Mapping[str, Any]) -> None:
+    def _note(self, flight: Flight, row: Mapping[str, Any], *, asked_at: float) -> None:
         """Keep what a listing says of a flight; end it when it is over."""
         meaning = self._judge(flight, row)
         match meaning.standing:
             case Standing.MAY_RUN:
                 flight.begun = True
             case Standing.WAITS:
-                flight.seen_waiting = time.monotonic()
+                flight.seen_waiting = asked_at
             case Standing.OVER | Standing.NEVER_ARRIVED:
                 output = _short_output(row)
                 if flight.enough(output):
@@ -197,7 +202,8 @@ class Poller:
     def _judge(self, flight: Flight, row: Mapping[str, Any]) -> Meaning:
         margin = self._tempo.of(self._tempo.consistent)
         never_begun = flight.never_begun(time.monotonic(), margin=margin)
-        return judge(str(row.get("Status")), str(row.get("StatusDetails")), never_begun=never_begun)
+        words = str(row.get("Status")), str(row.get("StatusDetails"))
+        return judge(*words, never_begun=never_begun, seen_begun=flight.begun)
 
     def _give_up(self) -> None:
         """End what SSM should have ended by now."""
@@ -213,6 +219,10 @@ class Poller:
             found = self._flights.pop(flight.key, None)
         if found is not None:
             flight.landed.set_result(landing)
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, str]:
+    return str(row.get("CommandId")), str(row.get("InstanceId"))
 
 
 def _short_output(row: Mapping[str, Any]) -> str:

@@ -60,13 +60,16 @@ class Sender:
                         raise self._ended(command, fault) from fault
 
     def _send(self, command: Command) -> Accepted:
+        asked_at = time.monotonic()
         answer = self._gateway.act("send_command", **command.parameters())
         said = answer.get("Command")
         command_id = said.get("CommandId") if isinstance(said, dict) else None
         if not isinstance(command_id, str):
             raise Fault.lost("SSM answered without the id of a command")
         requested_at = said.get("RequestedDateTime") if isinstance(said, dict) else None
-        return Accepted(command_id, requested_at if isinstance(requested_at, datetime) else datetime.now(UTC))
+        if not isinstance(requested_at, datetime):
+            requested_at = datetime.now(UTC)
+        return Accepted(command_id, requested_at, asked_at)
 
     def _ended(self, command: Command, fault: Fault) -> NotSent | MayHaveArrived:
         if fault.proof is Proof.NONE:

@@ -88,17 +88,19 @@ _ENDS = ("success", "failed", "timedout", "cancelled")
 _NO_PROOF_ALONE = ("deliverytimedout", "terminated")
 
 
-def judge(status: str, details: str, *, never_begun: bool) -> Meaning:
+def judge(status: str, details: str, *, never_begun: bool, seen_begun: bool = False) -> Meaning:
     """Return what a pair says of an invocation.
 
-    `never_begun` tells whether it is proven that the agent cannot have begun it. An unknown word never says success,
-    nor that nothing ran.
+    `never_begun` tells whether it is proven that the agent cannot have begun it, `seen_begun` whether SSM once said
+    that it may have: then no later word proves that it never arrived. An unknown word never says success, nor that
+    nothing ran.
     """
     meaning = _MEANINGS.get((_plain(status), _plain(details)))
     if meaning is None:
         standing = Standing.OVER if _plain(status) in _ENDS else Standing.STRANGE
         return Meaning(standing, f"SSM says {status}/{details}, which unstick does not know")
-    if _plain(details) in _NO_PROOF_ALONE and not never_begun:
+    unproven = seen_begun or (_plain(details) in _NO_PROOF_ALONE and not never_begun)
+    if meaning.standing is Standing.NEVER_ARRIVED and unproven:
         return Meaning(Standing.OVER, f"SSM says {details}, and the script may have begun before")
     return meaning
 

@@ -228,3 +228,51 @@ def test_whoever_comes_after_the_end_is_told_at_once() -> None:
     landing = landed(poller, flight())[0]
 
     assert landing.meaning.words == "the service is stopping"
+
+
+def test_an_instance_beyond_the_last_page_is_asked_for_by_its_command_however_short_the_pages_are() -> None:
+    """A page may have few rows, or none, and a token; one row of a command does not tell of its others."""
+
+    def answer(operation: str, parameters: Mapping[str, Any]) -> Row:
+        if "CommandId" in parameters:
+            return {"CommandInvocations": [row(int(parameters["CommandId"][1:]), "Success")]}
+        return {"CommandInvocations": [{**row(1, "Success"), "InstanceId": instance_id(9)}], "NextToken": "more"}
+
+    gateway = Written(answer)
+
+    landings = landed(Poller(gateway, QUICK), *[flight(number, enough=True) for number in (1, 2, 3)])
+
+    assert {landing.meaning.words for landing in landings} == {"the agent says Success, but nothing of ours came back"}
+
+
+@pytest.mark.parametrize("details", ["Undeliverable", "AccessDenied", "RateExceeded", "InvalidPlatform"])
+def test_what_was_seen_to_have_begun_is_never_said_not_to_have_arrived(details: str) -> None:
+    looks = itertools.count()
+
+    def answer(operation: str, parameters: Mapping[str, Any]) -> Row:
+        if next(looks) == 0:
+            return {"CommandInvocations": [row(1, "InProgress")]}
+        ended = row(1, "Failed", details)
+        return ended if operation == "get_command_invocation" else {"CommandInvocations": [ended]}
+
+    landing = landed(Poller(Written(answer), QUICK), flight())[0]
+
+    assert (landing.meaning.standing, landing.meaning.cause) == (Standing.OVER, None)
+
+
+def test_a_command_was_seen_to_wait_when_it_was_asked_for_and_not_when_the_answer_was_read() -> None:
+    asked = []
+
+    def answer(operation: str, parameters: Mapping[str, Any]) -> Row:
+        asked.append(time.monotonic())
+        if len(asked) == 1:
+            time.sleep(0.2)
+            return {"CommandInvocations": [row(1, "Pending")]}
+        return {"CommandInvocations": [row(1, "Success")]}
+
+    one = flight(enough=True)
+
+    landed(Poller(Written(answer), QUICK), one)
+
+    assert one.seen_waiting is not None
+    assert one.seen_waiting <= asked[0]

@@ -158,3 +158,16 @@ def test_what_proves_that_a_command_was_never_begun(
     flight.begun, flight.seen_waiting = begun, seen_waiting
 
     assert flight.never_begun(now, margin=5.0) is proven
+
+
+@pytest.mark.parametrize(("now", "proven"), [(1099.0, True), (1101.0, False)])
+def test_a_command_whose_acceptance_was_told_late_may_have_begun_as_soon_as_it_was_asked_for(
+    now: float, proven: bool
+) -> None:
+    """SSM may have had it since second 990: what it started then has used up its time at 1105."""
+    accepted = Accepted("c1", NOW, asked_at=990.0)
+    flight = Flight(
+        FLIGHT.command, accepted, FLIGHT.endpoint, sent_at=1010.0, enough=FLIGHT.enough, seen_waiting=1044.0
+    )
+
+    assert flight.never_begun(now, margin=5.0) is proven
