@@ -79,8 +79,9 @@ class SsmLook:
         count = 0
         pages = self._made().get_paginator("describe_instance_information")
         for page in pages.paginate(PaginationConfig={"PageSize": _PAGE}, **more):
-            yield from page["InstanceInformationList"]
-            count += len(page["InstanceInformationList"])
+            rows = _listed(page)
+            yield from rows
+            count += len(rows)
             if count > MOST_FOUND:
                 raise SourceSilent(f"SSM has more than {MOST_FOUND} instances here.", "Give the source a `tag`.")
             if time.monotonic() > until:
@@ -120,10 +121,18 @@ def look_at_account(
         for chunk in [instances[at : at + _PAGE] for at in range(0, len(instances), _PAGE)] or [()]:
             more = {"Filters": [{"Key": "InstanceIds", "Values": list(chunk)}]} if chunk else {}
             answer = client.describe_instance_information(MaxResults=_PAGE, **more)
-            managed |= {str(row["InstanceId"]) for row in answer["InstanceInformationList"]}
+            managed |= {str(row["InstanceId"]) for row in _listed(answer)}
     except _RAISED as error:
         raise SourceSilent(f"SSM did not answer: {_said(error)}.", _WAY_OUT) from error
     return Account(session.region_name, str(credentials.method), frozenset(managed & set(instances)))
+
+
+def _listed(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the rows of an answer; botocore lets pass one without a list, as of a proxy, and takes it for well."""
+    rows = answer.get("InstanceInformationList")
+    if not isinstance(rows, list) or not all(isinstance(row.get("InstanceId"), str) for row in rows):
+        raise SourceSilent("What answers for SSM says what is no list of instances.", _WAY_OUT)
+    return rows
 
 
 def _client(session: boto3.session.Session, answer_seconds: float) -> Any:

@@ -1,13 +1,15 @@
 """Nodes that AWS manages, from the stand-in of its API."""
 
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from lab.ssm import Instance, SsmServer
 from service.domain.errors import SourceSilent
 from service.inventory.source import Found, SsmQuestion
-from service.inventory.ssm import SsmLook
+from service.inventory.ssm import SsmLook, look_at_account
 from tests.inventory.sources import instance
 
 HYBRID = "mi-0123456789abcdef0"
@@ -113,6 +115,40 @@ def test_a_question_that_takes_too_long_is_given_up(server: SsmServer) -> None:
 
     with pytest.raises(SourceSilent, match="did not answer all of it within 0 s"):
         SsmLook(SsmQuestion(None, None), most_seconds=0.0)()
+
+
+@pytest.mark.parametrize(
+    "said", [b"{}", b'{"InstanceInformationList": [{"PingStatus": "Online"}]}', b'{"InstanceInformationList": null}']
+)
+def test_an_answer_that_is_no_list_of_instances_says_that_nothing_is_known(
+    monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    class Proxy(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        threading.Thread(target=proxy.serve_forever).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SSM", f"http://127.0.0.1:{proxy.server_port}")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "x")
+        try:
+            for ask in (SsmLook(SsmQuestion("eu-central-1", None)), _account):
+                with pytest.raises(SourceSilent, match="is no list of instances"):
+                    ask()
+        finally:
+            proxy.shutdown()
+
+
+def _account() -> object:
+    return look_at_account("eu-central-1", None, instances=[instance(1)])
 
 
 def test_an_unknown_profile_says_so() -> None:
