@@ -82,7 +82,7 @@ def wrong_view(endpoint: Endpoint, facts: Facts | None) -> str:
 def _right_view(facts: Facts | None, executor: ExecutorKind) -> str:
     """Say under which view that place would be right, or what it lacks."""
     if executor is ExecutorKind.LOCAL:
-        return "If what unstick sees of this machine is meant, write `view: private`; else run it outside of its container."
+        return "If what unstick sees here is what is meant, write `view: private`; else run it outside its container."
     if facts is not None and facts.mount_namespace_is_init and facts.init_name == "systemd":
         return "If it is a booted container, write `view: boot`; else log in to the machine itself as root."
     return "Log in to the machine itself as root, in the namespaces of its PID 1."

@@ -9,7 +9,7 @@ from service.domain.script import Facts
 from service.executors.reasons import wrong_view
 
 SSH, LOCAL = ExecutorKind.SSH, ExecutorKind.LOCAL
-PRIVATE = "If what unstick sees of this machine is meant, write `view: private`; else run it outside of its container."
+PRIVATE = "If what unstick sees here is what is meant, write `view: private`; else run it outside its container."
 
 
 @pytest.mark.parametrize(
