@@ -78,7 +78,7 @@ outside() {
     [ "$(readlink "$processes/$pid/ns/ipc" || true)" = "$own" ] || continue
     group=$(sed -nE 's/^[0-9]+:(name=systemd)?:(.*)$/\2/p' "$processes/$pid/cgroup" 2>/dev/null | tail -n 1 || true)
     [[ ! $group =~ /user-[0-9]+\.slice ]] || continue
-    echo "$uid $pid $(tr ' ' _ 2>/dev/null <"$processes/$pid/comm" || echo gone) ${group:-gone}"
+    echo "$uid $pid $(head -n 1 "$processes/$pid/comm" 2>/dev/null | tr ' ' _ || echo gone) ${group:-gone}"
   done
 }
 

@@ -9,7 +9,7 @@ killed_threads() {
       task=${status%/status}
       pod=$(sed -nE 's,^.*[/-]pod([0-9a-f]{8}([_-][0-9a-f]{4}){3}[_-][0-9a-f]{12}).*$,\1,p' "$task/cgroup" 2>/dev/null | sed -n '1{y/_/-/;p}' || true)
       [ -n "$pod" ] || continue
-      echo "$pod $(awk '/^Tgid/ { print $2 }' "$status")/${task##*/} $(awk '/^State/ { print $2 }' "$status") $(tr ' ' _ <"$task/comm") $(cat "$task/wchan")" 2>/dev/null || true
+      echo "$pod $(awk '/^Tgid/ { print $2 }' "$status")/${task##*/} $(awk '/^State/ { print $2 }' "$status") $(head -n 1 "$task/comm" | tr ' ' _) $(cat "$task/wchan")" 2>/dev/null || true
     done
 }
 

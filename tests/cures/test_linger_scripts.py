@@ -96,6 +96,15 @@ def test_who_owns_objects_or_works_outside_a_login_is_at_risk(node: LogindNode) 
     assert "uid 5000 has no name here: nobody logs in as it\n" in check.output
 
 
+def test_a_line_break_in_the_name_of_a_process_puts_no_other_user_at_risk(node: LogindNode) -> None:
+    node.process(90, uid=1002, group="/system.slice/job.service", comm="x\n1001 91 bash /system.slice/y")
+
+    check = node.fake.play("enable", CHECK)
+
+    assert (check.code, check.targets) == (0, (ALICE, CAROL, SEMAPHORE))
+    assert "bob" not in check.output
+
+
 def test_files_in_shared_memory_count_by_their_owner_and_inode(node: LogindNode) -> None:
     node.semaphores()
     file = node.folder / "shm" / "sem.a b"
