@@ -97,7 +97,7 @@ def test_who_owns_objects_or_works_outside_a_login_is_at_risk(node: LogindNode) 
 
 
 def test_a_line_break_in_the_name_of_a_process_puts_no_other_user_at_risk(node: LogindNode) -> None:
-    node.process(90, uid=1002, group="/system.slice/job.service", comm="x\n1001 91 bash /system.slice/y")
+    node.process(90, uid=1002, group="/system.slice/job.service", comm="x\n1001\t91\tb\t/y")
 
     check = node.fake.play("enable", CHECK)
 
