@@ -18,6 +18,9 @@ STRANGER = Unauthenticated(
     "Compare the address with the name of the source in rules.yaml, then its secret or token.",
 )
 
+#: More of a name that nobody has given to a source is not logged.
+_LONGEST_NAME = 100
+
 log = structlog.get_logger()
 
 
@@ -56,7 +59,10 @@ def know_by_signature(service: Service, name: str, body: bytes, *, headers: Mapp
     Raises Unavailable when it cannot be found out now.
     """
     source = _source(service, name)
-    if source is None or source.kind is AlertSourceKind.ALERTMANAGER:
+    if source is None:
+        log.info("delivery.stranger", source=name[:_LONGEST_NAME], reason="There is no source of this name.")
+        raise STRANGER
+    if source.kind is AlertSourceKind.ALERTMANAGER:
         raise STRANGER
     try:
         service.receivers.verify(source, body, headers=headers, now=service.clock.now())

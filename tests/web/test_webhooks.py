@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from service.app.tokens import create_token, revoke_token
 from service.domain.delivery import DeliveryState
@@ -195,7 +196,8 @@ def strangers(desk: Desk) -> dict[str, httpx.Response]:
 
 
 def test_every_stranger_gets_the_same_answer_and_nothing_is_kept(desk: Desk) -> None:
-    answers = strangers(desk)
+    with capture_logs() as lines:
+        answers = strangers(desk)
 
     first = answers["an unknown source"]
     assert {wrong: (one.status_code, one.text) for wrong, one in answers.items()} == dict.fromkeys(
@@ -203,6 +205,10 @@ def test_every_stranger_gets_the_same_answer_and_nothing_is_kept(desk: Desk) -> 
     )
     assert problem(first)[1:] == ("unauthenticated", "The delivery is from nobody who is known here.")
     assert (desk.kept(), desk.facts()) == ([], [])
+    # Who has to mend it finds the reason of each in the log.
+    told = [(line["source"], line["reason"]) for line in lines if line["event"] == "delivery.stranger"]
+    assert len(told) == len(answers)
+    assert told[0] == ("none", "There is no source of this name.")
 
 
 def test_a_token_of_the_right_name_without_the_role_delivers_nothing(desk: Desk) -> None:
