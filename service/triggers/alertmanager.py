@@ -9,7 +9,7 @@ from datetime import datetime
 
 from service.domain.alert import Parsed
 from service.domain.errors import InvalidInput
-from service.triggers.body import read_object, shown
+from service.triggers.body import read_object, shown_at
 from service.triggers.prometheus_form import read_group
 
 
@@ -21,7 +21,7 @@ def parse(body: bytes, headers: Mapping[str, str], *, now: datetime) -> Parsed:
     root = read_object(body)
     if root.get("version") != "4":
         raise InvalidInput(
-            f"This is not version 4 of Alertmanager's webhook: `version` is {shown(root.get('version'))}.",
+            f"This is not version 4 of Alertmanager's webhook: `version` is {shown_at(root, 'version')}.",
             "Use `webhook_configs` as it is, without a `payload` of your own.",
         )
     return read_group(root)

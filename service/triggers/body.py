@@ -84,6 +84,14 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def shown_at(fields: Fields, name: str) -> str:
+    """Return in words what stands under a name, or that nothing does."""
+    if name not in fields:
+        return "missing"
+    value = fields[name]
+    return kind_of(value) if value is None or isinstance(value, bool) else shown(value)
+
+
 def object_at(fields: Fields, name: str) -> Fields:
     """Return the object under a name; an empty one when there is null or nothing, InvalidInput for anything else."""
     value = fields.get(name)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from service.domain.alert import Parsed
 from service.domain.errors import InvalidInput
-from service.triggers.body import read_object, shown
+from service.triggers.body import read_object, shown_at
 from service.triggers.prometheus_form import read_group
 from service.triggers.signatures import grafana_signature
 
@@ -23,7 +23,7 @@ def parse(body: bytes, headers: Mapping[str, str], *, now: datetime) -> Parsed:
     root = read_object(body)
     if root.get("version") != "1":
         raise InvalidInput(
-            f"This is not version 1 of Grafana's webhook: `version` is {shown(root.get('version'))}.",
+            f"This is not version 1 of Grafana's webhook: `version` is {shown_at(root, 'version')}.",
             "Use a contact point of the kind webhook, without a custom payload.",
         )
     return read_group(root, delivery_key=grafana_signature(headers))

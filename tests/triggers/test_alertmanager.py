@@ -173,6 +173,8 @@ def test_an_empty_group_is_ignored(alerts: object) -> None:
     [
         (group(version="1"), "This is not version 4 of Alertmanager's webhook: `version` is '1'."),
         (group(version=4), "This is not version 4 of Alertmanager's webhook: `version` is 4."),
+        (b"{}", "This is not version 4 of Alertmanager's webhook: `version` is missing."),
+        (group(version=None), "This is not version 4 of Alertmanager's webhook: `version` is null."),
         (b'{"version": "4"}', "The body has no list `alerts`."),
         (group(alerts={}), "The body has no list `alerts`."),
         (group(truncatedAlerts=-1), "`truncatedAlerts` is a number that counts nothing: -1."),
