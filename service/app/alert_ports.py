@@ -65,7 +65,7 @@ class AlertReader(Protocol):
         """Return when it was last said that this occasion of the fault is there."""
 
     def of_fault(self, resolved: RecordedAlert) -> tuple[RecordedAlert, ...]:
-        """Return the alerts that a resolved one ends: held, or folded into a run."""
+        """Return the alerts that a resolved one ends: held, or folded into a run; and those that ended while held."""
 
     def alerts_of_run(self, run_id: str) -> tuple[RecordedAlert, ...]:
         """Return the alerts that have started a run or were folded into it."""

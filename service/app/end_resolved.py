@@ -1,5 +1,6 @@
 """A fault is over, says its monitor: what waits for it ends, and a run that has not acted yet is cancelled."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -29,9 +30,7 @@ def end_resolved(transaction: Transaction, resolved: RecordedAlert, *, now: date
         if alert.verdict is AlertVerdict.HELD:
             _end_held(transaction, alert, now=now)
     runs = {alert.run_id: alert for alert in of_fault if alert.run_id}
-    ended = Ended("It is resolved.")
-    if of_fault:
-        ended = replace(ended, rule=of_fault[0].rule, node=of_fault[0].node)
+    ended = _before(transaction, of_fault, resolved)
     for run_id, alert in runs.items():
         found = _end_run(transaction, run_id, resolved, now=now)
         if found is not None:
@@ -39,12 +38,36 @@ def end_resolved(transaction: Transaction, resolved: RecordedAlert, *, now: date
     return ended
 
 
+def _before(transaction: Transaction, of_fault: Sequence[RecordedAlert], resolved: RecordedAlert) -> Ended:
+    """Return what there is to say when nothing is left to be ended, with the run that this occasion has started."""
+    ended = Ended("It is resolved.")
+    if not of_fault:
+        return ended
+    ended = replace(ended, rule=of_fault[0].rule, node=of_fault[0].node)
+    # A run of an earlier occasion has nothing to do with this end.
+    alert = next((one for one in of_fault if one.run_id and one.starts_at == resolved.starts_at), None)
+    if alert is None:
+        return ended
+    node_runs = [one.node_run for one in transaction.histories(alert.run_id)]
+    if not all(one.state.ended for one in node_runs):
+        return ended
+    ends = ", ".join(str(one.verdict or one.state) for one in node_runs)
+    reason = f"It is resolved; run {alert.run_id} had ended before: {ends}."
+    return Ended(reason, rule=alert.rule, node=alert.node, run_id=alert.run_id)
+
+
 def _end_held(transaction: Transaction, alert: RecordedAlert, *, now: datetime) -> None:
     reason = "It was resolved while it was held."
     transaction.save_alert(
         replace(alert, judged_at=now, verdict=AlertVerdict.RESOLVED, reason=reason, held_by=None, wake_at=None)
     )
-    body = {"verdict": AlertVerdict.RESOLVED, "reason": reason, "rule": alert.rule, "source": alert.source}
+    body = {
+        "verdict": AlertVerdict.RESOLVED,
+        "reason": reason,
+        "rule": alert.rule,
+        "source": alert.source,
+        "name": alert.short_name,
+    }
     about = f"alert/{alert.id}"
     transaction.append(Fact("alert.judged", about, SELF, on_behalf_of=alert.delivered_by, node=alert.node, body=body))
 

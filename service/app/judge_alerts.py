@@ -219,6 +219,7 @@ def _save(
         "reason": judged.reason,
         "rule": judged.rule,
         "source": judged.source,
+        "name": judged.short_name,
         "fingerprint": judged.fingerprint,
         "starts_at": judged.starts_at.isoformat(),
     }

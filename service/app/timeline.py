@@ -167,6 +167,13 @@ def _tell_ended(_action: str, body: Mapping[str, Any]) -> str:
     return _with_reason(f"Ended {body.get('state')}" + (f", verdict {verdict}" if verdict else ""), body)
 
 
+def _tell_judged(_action: str, body: Mapping[str, Any]) -> str:
+    # Before names were kept, the fingerprint is all that there is.
+    name = body.get("name") or body.get("fingerprint") or ""
+    verdict = str(body.get("verdict", "")).replace("_", " ")
+    return _with_reason(f"Alert {name} of {body.get('source')}, judged {verdict}", body)
+
+
 def _tell_any(action: str, body: Mapping[str, Any]) -> str:
     known = {name: value for name, value in body.items() if value not in (None, "", [], {})}
     reason = known.pop("reason", "")
@@ -192,6 +199,7 @@ _TELLING: dict[str, Callable[[str, Mapping[str, Any]], str]] = {
     "run.requested": _tell_requested,
     "run.ended": _tell_ended,
     "node_run.ended": _tell_ended,
+    "alert.judged": _tell_judged,
     "gate.opened": _tell_gate,
     "gate.waived": _tell_gate,
     "gate.approved": _tell_gate,

@@ -9,6 +9,8 @@ from service.domain.alert import Alert, AlertStatus
 
 #: So much of a body is kept (bytes).
 KEPT_BYTES = 256 * 1024
+#: So much of an alert's name goes on the record of what was decided.
+_MOST_OF_A_NAME = 200
 
 
 class DeliveryState(StrEnum):
@@ -131,6 +133,11 @@ class RecordedAlert:
     def name(self) -> str:
         """Return the name that people know it by."""
         return self.labels.get("alertname") or self.fingerprint
+
+    @property
+    def short_name(self) -> str:
+        """Return the name as the record keeps it: a monitor may send one of any length."""
+        return self.name[:_MOST_OF_A_NAME]
 
 
 @dataclass(frozen=True)

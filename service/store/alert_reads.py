@@ -109,8 +109,9 @@ class AlertReads(Looks):
         return (None if row is None else row["at"]) or alert.received_at
 
     def of_fault(self, resolved: RecordedAlert) -> tuple[RecordedAlert, ...]:
-        """Return the alerts that a resolved one ends: held, or folded into a run."""
-        before = and_(_fault(resolved), _A.starts_at <= resolved.starts_at, or_(HELD, _A.run_id != ""))
+        """Return the alerts that a resolved one ends: held, or folded into a run; and those that ended while held."""
+        told = or_(HELD, _A.run_id != "", _A.verdict == AlertVerdict.RESOLVED)
+        before = and_(_fault(resolved), _A.starts_at <= resolved.starts_at, told)
         query = select(alerts).where(before, _A.status == AlertStatus.FIRING)
         return self._alerts(query.order_by(_A.received_at.desc(), _A.id).limit(_MOST_OF_ONE))
 

@@ -70,6 +70,20 @@ def test_an_alert_that_is_resolved_while_it_is_held_starts_nothing(make: Make) -
     assert every(world)[0].reason == "It was resolved while it was held."
 
 
+def test_each_monitor_of_a_pair_that_says_it_is_over_is_listed_with_the_node(make: Make) -> None:
+    world = follow(make(works("cure")), rule())
+    pause_alerts(world.service, person=ADMIN, reason="the rule is looked at")
+    one = alert(world)
+    say(world, one)
+
+    say(world, resolved(one))
+    say(world, resolved(one))
+
+    assert [(one.rule, one.node, one.verdict) for one in every(world)] == [
+        ("ghost", "gpu-01", AlertVerdict.RESOLVED)
+    ] * 3
+
+
 def test_an_alert_on_a_held_node_is_judged_when_it_is_released(make: Make) -> None:
     world = follow(make(works("cure")), rule())
     hold_node(world.service, "gpu-01", person=ADMIN, reason="the vendor looks")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from service.app.receive_alerts import MOST_WAITING, Incoming, receive, reject
+from service.app.timeline import run_entries
 from service.domain.alert import AlertStatus, Parsed, SetAside
 from service.domain.condition import compile_condition
 from service.domain.delivery import AlertVerdict, DeliveryState
@@ -273,6 +274,26 @@ def test_a_resolved_alert_leaves_a_run_alone_that_has_acted(make: Make) -> None:
     assert not before.state.ended
     assert every(world)[1].reason == f"It is resolved; run {run.id} has begun to act, and goes on."
     assert world.node_runs(run)[0].cancel_requested_by is None
+
+
+def test_a_resolved_alert_names_the_run_that_its_occasion_had_started(make: Make) -> None:
+    world = follow(make(works("cure")), rule())
+    one = alert(world)
+    say(world, one)
+    run = run_of(world, every(world)[0])
+    world.play(run)
+
+    say(world, resolved(one))
+    later = replace(one, starts_at=one.starts_at + timedelta(seconds=1))
+    say(world, resolved(later))
+
+    first, second = every(world)[1:]
+    assert first.reason == f"It is resolved; run {run.id} had ended before: cured."
+    assert (first.rule, first.node, first.run_id) == ("ghost", "gpu-01", run.id)
+    assert (second.reason, second.run_id) == ("It is resolved.", "")
+    assert [entry.text for entry in run_entries(world.service, run.id)][-1] == (
+        f"Alert Ghost of prom, judged resolved: {first.reason}"
+    )
 
 
 def test_a_run_goes_on_while_one_of_its_alerts_still_fires(make: Make) -> None:
