@@ -42,7 +42,7 @@ def lint(
     if shell and shellcheck is None:
         tell("shellcheck is not installed: the scripts themselves were not looked at.")
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
-    tell(f"{len(paths)} files, {errors} errors, {len(findings) - errors} warnings")
+    tell(f"{len(paths)} {'file' if len(paths) == 1 else 'files'}, {errors} errors, {len(findings) - errors} warnings")
     raise typer.Exit(1 if errors else 0)
 
 

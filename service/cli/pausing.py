@@ -33,7 +33,7 @@ def resume(*, reason: MustReason, json: Json = False) -> None:
     """End the pause; what it held is judged again, if it still fires."""
     with client() as service:
         answer = service.post("/resume", {"reason": reason})
-    _tell(answer, f"Alerts may start runs; {answer['judged_again']} that were held are judged again.", as_json=json)
+    _tell(answer, f"Alerts may start runs. Judged again, of those held: {answer['judged_again']}.", as_json=json)
 
 
 def show_breakers(*, json: Json = False) -> None:
@@ -59,7 +59,7 @@ def reset_breaker(
     """Close a breaker that has latched, after a look at what went wrong."""
     with client() as service:
         answer = service.post(f"{path('breakers', name)}/reset", {"reason": reason})
-    _tell(answer, f"The breaker is closed; {answer['judged_again']} alerts are judged again.", as_json=json)
+    _tell(answer, f"The breaker is closed. Judged again, of the alerts held: {answer['judged_again']}.", as_json=json)
 
 
 def _tell(answer: Any, words: str, *, as_json: bool) -> None:

@@ -18,7 +18,7 @@ def test_lint_exits_0_when_nothing_is_wrong(place: Installation) -> None:
     done = place("lint", "runbooks/look.yaml")
 
     assert (done.returncode, done.stdout) == (0, "")
-    assert "1 files, 0 errors" in done.stderr
+    assert "1 file, 0 errors" in done.stderr
 
 
 def test_lint_exits_1_with_file_line_and_the_way_to_mend_it(place: Installation) -> None:
