@@ -97,7 +97,8 @@ def test_a_command_that_asks_a_node_of_aws_imports_its_library(place: Installati
 )
 def test_who_interrupts_a_command_while_it_is_loaded_hears_nothing(place: Installation, module: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, module, "runs"],
+        # Whoever plays the tests in the background ignores the signal, and a child would inherit that.
+        ["env", "--default-signal=INT", sys.executable, "-c", INTERRUPTED, module, "runs"],
         cwd=place.folder,
         env=place.environment,
         stdin=subprocess.DEVNULL,
