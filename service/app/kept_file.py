@@ -44,17 +44,20 @@ class KeptFile(Generic[T]):
         *,
         word: str,
         if_absent: T | None = None,
+        gone: ConfigInvalid | None = None,
         surroundings: Callable[[], object] = _nothing,
     ) -> None:
         """Take the path and how it is read (ConfigInvalid, OSError); nothing is read yet.
 
-        `word` names the file in the log, such as `rules`. `if_absent` stands for a file that was never there.
-        `surroundings` is what else decides whether the file is good: when it changes, a bad file is judged again.
+        `word` names the file in the log, such as `rules`. `if_absent` stands for a file that was never there, and
+        `gone` says that there is none. `surroundings` is what else decides whether the file is good: when it
+        changes, a bad file is judged again.
         """
         self._path = path
         self._load = load
         self._word = word
         self._if_absent = if_absent
+        self._gone = gone or ConfigInvalid(f"There is no file {path}.", "Write it, or restart the service without it.")
         self._surroundings = surroundings
         self._lock = threading.Lock()
         self._answer: _Answer[T] = _Answer(None, None, None, None, of_a_file=False)
@@ -64,10 +67,16 @@ class KeptFile(Generic[T]):
 
         It costs one look at the file's date while the file is good.
         """
+        return self.look()[0]
+
+    def look(self) -> tuple[T, ConfigInvalid | None]:
+        """Return the same with why the file as it is now is not used; None when it is."""
         answer = self._refresh(thorough=False)
         if answer.value is None:
-            raise answer.problem or ConfigInvalid(f"{self._path} was not read.")
-        return answer.value
+            problem = answer.problem or ConfigInvalid(f"{self._path} was not read.")
+            # It is kept and raised again and again; without this each time would add to its traceback.
+            raise problem.with_traceback(None)
+        return answer.value, answer.problem
 
     @property
     def problem(self) -> ConfigInvalid | None:
@@ -97,8 +106,7 @@ class KeptFile(Generic[T]):
         except FileNotFoundError:
             if not kept.of_a_file and self._if_absent is not None:
                 return _Answer(None, None, self._if_absent, None, of_a_file=False)
-            gone = ConfigInvalid(f"There is no file {self._path}.", "Write it, or restart the service without it.")
-            return _Answer(None, None, kept.value, gone, kept.of_a_file)
+            return _Answer(None, None, kept.value, self._gone, kept.of_a_file)
         except OSError as error:
             unreadable = f"{self._path} cannot be read ({error.strerror})."
             told = ConfigInvalid(unreadable, f"Look with `ls -l {self._path}`.")
