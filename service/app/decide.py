@@ -9,6 +9,7 @@ from service.domain.errors import Conflict, Forbidden, InvalidInput
 from service.domain.person import Person, Role, way_to_role
 from service.domain.run import Gate, GateState, Run
 from service.domain.runbook import ApprovalKind
+from service.domain.shown_text import shown_moment
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def _check_open(gate: Gate, *, service: Service) -> None:
     if gate.state is GateState.OPEN and service.clock.now() < gate.expires_at:
         return
     if gate.state in (GateState.OPEN, GateState.EXPIRED):
-        raise Conflict(f"The gate expired at {gate.expires_at:%Y-%m-%d %H:%M:%S} UTC; nothing was run.", _again(gate))
+        raise Conflict(f"The gate expired at {shown_moment(gate.expires_at)}; nothing was run.", _again(gate))
     who = f" by {gate.decided_by}" if gate.decided_by else ""
     why = (gate.reason or "it is no longer open").removesuffix(".")
     raise Conflict(f"The gate is {gate.state}{who}: {why}.", f"Look at the run: unstick show {gate.run_id}")

@@ -22,9 +22,10 @@ from service.domain.errors import BrokenRule, Unavailable, UnstickError
 from service.domain.match import Facts, answer, facts_of, wanted
 from service.domain.node import Inventory
 from service.domain.policy import Policy
-from service.domain.rails import BLAST_RADIUS, Judgement, Question, judge
+from service.domain.rails import BLAST_RADIUS, AlertJudgement, Question, judge
 from service.domain.rule import Rule, RuleSet
 from service.domain.run import Trigger, TriggerKind
+from service.domain.shown_text import shown_moment
 
 #: Alerts in one transaction: few enough that nobody else waits long for the writer.
 BATCH = 20
@@ -49,7 +50,7 @@ class _Considered:
     alert: RecordedAlert
     asked: _Asked | None = None
     #: What is decided already; else the rails decide.
-    judgement: Judgement | None = None
+    judgement: AlertJudgement | None = None
     rule: str = ""
     node: str = ""
     prepared: Prepared | None = None
@@ -94,7 +95,7 @@ def put_aside(service: Service, alert: RecordedAlert, error: Exception) -> None:
     """Record that an alert met a fault of our own, so that it is tried again later and keeps no other waiting."""
     now = service.clock.now()
     reason = f"A fault of the service itself: {type(error).__name__}. It is tried again in a minute; see the log."
-    judgement = Judgement(AlertVerdict.HELD, reason, HeldBy.FAULT, now + _AFTER_FAULT)
+    judgement = AlertJudgement(AlertVerdict.HELD, reason, HeldBy.FAULT, now + _AFTER_FAULT)
 
     def record(transaction: Transaction) -> None:
         known = transaction.alert(alert.id)
@@ -113,7 +114,7 @@ def _consider(moment: _Now, alert: RecordedAlert) -> _Considered:
     facts = facts_of(alert.alert, source=alert.source)
     rule, why_not = _first_rule(moment.rules, facts, source=alert.source)
     if rule is None:
-        return _Considered(alert, judgement=Judgement(AlertVerdict.NO_RULE, why_not))
+        return _Considered(alert, judgement=AlertJudgement(AlertVerdict.NO_RULE, why_not))
     found = wanted(rule, facts, moment.inventory)
     decided = _Considered(alert, rule=rule.name, node=found.node or "")
     if found.node is None:
@@ -126,7 +127,7 @@ def _consider(moment: _Now, alert: RecordedAlert) -> _Considered:
         nodes=(found.node,),
         params=found.params,
         dry_run=rule.dry_run,
-        reason=f"Alert {alert.name} of {alert.source}, firing since {alert.starts_at:%Y-%m-%d %H:%M:%S} UTC.",
+        reason=f"Alert {alert.name} of {alert.source}, firing since {shown_moment(alert.starts_at)}.",
         # A second guard: one alert never makes two runs, whatever is played twice.
         idempotency_key=f"alert/{alert.id}",
         waived=rule.waive,
@@ -156,7 +157,7 @@ def _planned(moment: _Now, one: _Considered) -> _Considered:
         return replace(one, judgement=_refused(str(error)))
 
 
-def _ask_rails(moment: _Now, reader: Reader, one: _Considered) -> Judgement:
+def _ask_rails(moment: _Now, reader: Reader, one: _Considered) -> AlertJudgement:
     asked = one.asked
     if asked is None:
         raise BrokenRule(f"The alert {one.alert.id} has neither a judgement nor a rule.")
@@ -189,14 +190,14 @@ def _decide(moment: _Now, transaction: Transaction, one: _Considered) -> bool:
 
 def _decide_resolved(moment: _Now, transaction: Transaction, one: _Considered) -> bool:
     ended = end_resolved(transaction, one.alert, now=moment.now)
-    judgement = Judgement(AlertVerdict.RESOLVED, ended.reason, run_id=ended.run_id)
+    judgement = AlertJudgement(AlertVerdict.RESOLVED, ended.reason, run_id=ended.run_id)
     named = replace(one, rule=ended.rule, node=ended.node)
     _save(transaction, one.alert, named, judgement=judgement, now=moment.now)
     return ended.cancelled
 
 
 def _save(
-    transaction: Transaction, known: RecordedAlert, one: _Considered, *, judgement: Judgement, now: datetime
+    transaction: Transaction, known: RecordedAlert, one: _Considered, *, judgement: AlertJudgement, now: datetime
 ) -> None:
     held = judgement.verdict is AlertVerdict.HELD
     judged = replace(
@@ -256,13 +257,13 @@ def _first_rule(rules: RuleSet, facts: Facts, *, source: str) -> tuple[Rule | No
     return None, f"No rule matches it.{broken}"
 
 
-def _no_node(moment: _Now, reason: str) -> Judgement:
+def _no_node(moment: _Now, reason: str) -> AlertJudgement:
     silent = moment.inventory.silent()
     if silent is None:
-        return Judgement(AlertVerdict.NO_NODE, reason)
+        return AlertJudgement(AlertVerdict.NO_NODE, reason)
     unknown = f"Whether there is such a node is not known: {silent}"
-    return Judgement(AlertVerdict.HELD, unknown, HeldBy.INVENTORY, moment.now + _ASK_AGAIN)
+    return AlertJudgement(AlertVerdict.HELD, unknown, HeldBy.INVENTORY, moment.now + _ASK_AGAIN)
 
 
-def _refused(reason: str) -> Judgement:
-    return Judgement(AlertVerdict.REFUSED, reason)
+def _refused(reason: str) -> AlertJudgement:
+    return AlertJudgement(AlertVerdict.REFUSED, reason)

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import count
 
 from service.app.ports import Transaction
@@ -14,6 +14,7 @@ from service.domain.audit import Fact
 from service.domain.errors import Conflict, InvalidInput, NotFound, Unauthenticated, Unavailable
 from service.domain.person import Person, Role, Token
 from service.domain.script import sha256
+from service.domain.shown_text import shown_moment
 
 #: A recognisable beginning, so that a token in a log or a repository is found by scanners.
 PREFIX = "unstick_"
@@ -49,8 +50,7 @@ def create_token(
 def refuse_past(expires: datetime | None, *, now: datetime) -> None:
     """Raise InvalidInput for a token that would have ended already."""
     if expires is not None and expires <= now:
-        ended = f"{expires.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        reason = f"The token would have ended at {ended}, and it is {now.astimezone(UTC):%Y-%m-%d %H:%M:%S}."
+        reason = f"The token would have ended at {shown_moment(expires)}, and it is {shown_moment(now)}."
         raise InvalidInput(reason, "Give a time that is to come, such as 12h or 90d, or none.")
 
 

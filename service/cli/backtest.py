@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +16,7 @@ from service.cli.moments import parse_ago, parse_span
 from service.cli.printing import print_json, print_table, say
 from service.domain.delivery import AlertVerdict, RecordedAlert
 from service.domain.replay import Replayed, Setting, replay
+from service.domain.shown_text import shown_moment
 from service.settings import load_settings
 
 #: Alerts that are read at once.
@@ -61,7 +62,7 @@ def _alerts(store: Store, since: datetime) -> Iterator[RecordedAlert]:
 
 
 def _say(found: tuple[Replayed, ...], begin: datetime) -> None:
-    say(f"{len(found)} alerts since {begin.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
+    say(f"{len(found)} alerts since {shown_moment(begin)}")
     counts = Counter((one.rule, str(one.verdict)) for one in found)
     if counts:
         say()

@@ -17,6 +17,7 @@ from service.cli.printing import print_json, say, tell
 from service.domain.alert import Parsed
 from service.domain.errors import InvalidInput, NotFound
 from service.domain.rule import AlertSource
+from service.domain.shown_text import shown_moment
 from service.settings import load_settings
 from service.triggers.rules_file import lint_rules
 
@@ -110,7 +111,7 @@ def _say_delivery(parsed: Parsed) -> None:
 def _say(one: Explained) -> None:
     alert = one.alert
     name = alert.labels.get("alertname") or alert.fingerprint
-    say(f"alert {name} ({alert.status} since {alert.starts_at:%Y-%m-%d %H:%M:%S} UTC, fingerprint {alert.fingerprint})")
+    say(f"alert {name} ({alert.status} since {shown_moment(alert.starts_at)}, fingerprint {alert.fingerprint})")
     for said in one.answers:
         if one.rule is not None and said.rule == one.rule.name:
             say(f"  rule {said.rule}: it matches, and decides")

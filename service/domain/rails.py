@@ -14,6 +14,7 @@ from service.domain.delivery import AlertVerdict, Breaker, HeldBy, Pause
 from service.domain.policy import Policy
 from service.domain.rule import Rule
 from service.domain.run import OPEN_STATES, Hold, NodeRunState, Verdict
+from service.domain.shown_text import shown_moment
 
 #: The breaker that the cap of a window latches.
 BLAST_RADIUS = "blast-radius"
@@ -107,7 +108,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class AlertJudgement:
     """The answer and its reason."""
 
     verdict: AlertVerdict
@@ -129,17 +130,17 @@ class _Case:
     now: datetime
 
 
-def judge(question: Question, facts: RailFacts, *, policy: Policy, now: datetime) -> Judgement:
+def judge(question: Question, facts: RailFacts, *, policy: Policy, now: datetime) -> AlertJudgement:
     """Return what becomes of a firing alert whose rule and node are known."""
     case = _Case(question, facts, policy, now)
     for rail in _RAILS:
         judgement = rail(case)
         if judgement is not None:
             return judgement
-    return Judgement(AlertVerdict.RAN, f"The rule {question.rule.name} starts {question.rule.runbook}.")
+    return AlertJudgement(AlertVerdict.RAN, f"The rule {question.rule.name} starts {question.rule.runbook}.")
 
 
-def _is_known(case: _Case) -> Judgement | None:
+def _is_known(case: _Case) -> AlertJudgement | None:
     earlier = case.facts.earlier
     if earlier is None:
         return None
@@ -147,51 +148,51 @@ def _is_known(case: _Case) -> Judgement | None:
         reason = f"The same alert is held already, as {earlier.alert_id}."
     else:
         reason = f"The same alert has started run {earlier.run_id} already."
-    return Judgement(AlertVerdict.DEDUPLICATED, reason, run_id=earlier.run_id)
+    return AlertJudgement(AlertVerdict.DEDUPLICATED, reason, run_id=earlier.run_id)
 
 
-def _is_stale(case: _Case) -> Judgement | None:
+def _is_stale(case: _Case) -> AlertJudgement | None:
     facts, question = case.facts, case.question
     if facts.resolved_at is not None:
-        return _stale(f"It is resolved: the monitor said so at {_time(facts.resolved_at)}.")
+        return _stale(f"It is resolved: the monitor said so at {shown_moment(facts.resolved_at)}.")
     age = facts.received_at - question.starts_at
     if age > question.rule.max_age:
         return _stale(f"It was {_span(age)} old when it came; the rule takes {_span(question.rule.max_age)}.")
     if case.now - facts.heard_at > STILL_TRUE:
-        return _stale(f"Nobody has said since {_time(facts.heard_at)} that it still fires.")
+        return _stale(f"Nobody has said since {shown_moment(facts.heard_at)} that it still fires.")
     booted = _older_boot(facts)
     if booted is not None and question.starts_at <= booted:
-        return _stale(f"It began before the last boot of {question.node}, which was after {_time(booted)}.")
+        return _stale(f"It began before the last boot of {question.node}, which was after {shown_moment(booted)}.")
     cured = _latest(one.ended_at for one in facts.past if _cured_by(one, question.rule.runbook))
     if cured is not None and question.starts_at < cured:
-        return _stale(f"It began before {question.rule.runbook} cured {question.node} at {_time(cured)}.")
+        return _stale(f"It began before {question.rule.runbook} cured {question.node} at {shown_moment(cured)}.")
     return None
 
 
-def _is_paused(case: _Case) -> Judgement | None:
+def _is_paused(case: _Case) -> AlertJudgement | None:
     if case.facts.pause is not None:
         return _held(case, HeldBy.PAUSE, f"Alerts are {case.facts.pause.words}")
     frozen = case.policy.frozen(case.now, [load.pool for load in case.facts.pools])
     if frozen is not None:
         freeze, end = frozen
-        return _held(case, HeldBy.FREEZE, f"The freeze {freeze.name} lasts until {_time(end)}.", until=end)
+        return _held(case, HeldBy.FREEZE, f"The freeze {freeze.name} lasts until {shown_moment(end)}.", until=end)
     breaker = case.facts.breaker
     if breaker is not None and breaker.latched:
         return _held(case, HeldBy.BREAKER, f"The breaker {breaker.name} is latched: {breaker.reason}")
     return None
 
 
-def _is_tried(case: _Case) -> Judgement | None:
+def _is_tried(case: _Case) -> AlertJudgement | None:
     rule, node = case.question.rule, case.question.node
     of_rule = [one for one in case.facts.past if one.rule == rule.name and one.played and not one.escalated]
     last = max(of_rule, key=lambda one: one.created_at, default=None)
     if last is not None and case.now - last.created_at < rule.dedup:
         reason = f"The rule {rule.name} has started run {last.run_id} on {node} within {_span(rule.dedup)}."
-        return Judgement(AlertVerdict.DEDUPLICATED, reason, run_id=last.run_id)
+        return AlertJudgement(AlertVerdict.DEDUPLICATED, reason, run_id=last.run_id)
     ended = _latest(one.ended_at for one in case.facts.past if one.played and _counts(one, rule))
     if ended is not None and case.now < ended + rule.cooldown:
-        reason = f"{node} is left in peace until {_time(ended + rule.cooldown)}, after a run that has ended."
-        return Judgement(AlertVerdict.COOLING_DOWN, reason)
+        reason = f"{node} is left in peace until {shown_moment(ended + rule.cooldown)}, after a run that has ended."
+        return AlertJudgement(AlertVerdict.COOLING_DOWN, reason)
     budget = rule.attempts
     if budget is None:
         return None
@@ -199,10 +200,10 @@ def _is_tried(case: _Case) -> Judgement | None:
     if tries < budget.most:
         return None
     reason = f"The rule {rule.name} has tried {node} {_times(tries)} within {_span(budget.within)}; a person must look."
-    return Judgement(AlertVerdict.REFUSED, reason)
+    return AlertJudgement(AlertVerdict.REFUSED, reason)
 
 
-def _is_taken(case: _Case) -> Judgement | None:
+def _is_taken(case: _Case) -> AlertJudgement | None:
     hold, busy, node = case.facts.hold, case.facts.busy, case.question.node
     if hold is not None and hold.active(case.now):
         return _held(case, HeldBy.HOLD, f"Node {node} is {hold.words}", until=hold.until)
@@ -211,7 +212,7 @@ def _is_taken(case: _Case) -> Judgement | None:
     return None
 
 
-def _is_too_much(case: _Case) -> Judgement | None:
+def _is_too_much(case: _Case) -> AlertJudgement | None:
     facts, limits = case.facts, case.policy.blast_radius
     if not case.question.acts:
         return None
@@ -221,7 +222,7 @@ def _is_too_much(case: _Case) -> Judgement | None:
             f"{limits.per_window.most} may be: the breaker is latched until an admin resets it."
         )
         held = _held(case, HeldBy.BREAKER, reason)
-        return Judgement(held.verdict, reason, held.held_by, held.wake_at, latches=True)
+        return AlertJudgement(held.verdict, reason, held.held_by, held.wake_at, latches=True)
     if facts.disrupted >= limits.nodes_at_once:
         reason = f"Blast radius: {_nodes(facts.disrupted)} disrupted at this moment, and {limits.nodes_at_once} may be."
         return _held(case, HeldBy.BLAST_RADIUS, reason)
@@ -238,13 +239,13 @@ def _is_too_much(case: _Case) -> Judgement | None:
 _RAILS = (_is_known, _is_stale, _is_paused, _is_tried, _is_taken, _is_too_much)
 
 
-def _stale(reason: str) -> Judgement:
-    return Judgement(AlertVerdict.STALE, reason)
+def _stale(reason: str) -> AlertJudgement:
+    return AlertJudgement(AlertVerdict.STALE, reason)
 
 
-def _held(case: _Case, held_by: HeldBy, reason: str, *, until: datetime | None = None) -> Judgement:
+def _held(case: _Case, held_by: HeldBy, reason: str, *, until: datetime | None = None) -> AlertJudgement:
     again = LOOK_AGAIN_LATE if held_by in (HeldBy.PAUSE, HeldBy.BREAKER) else LOOK_AGAIN
-    return Judgement(AlertVerdict.HELD, reason, held_by, until if until is not None else case.now + again)
+    return AlertJudgement(AlertVerdict.HELD, reason, held_by, until if until is not None else case.now + again)
 
 
 def _cured_by(one: PastRun, runbook: str) -> bool:
@@ -265,10 +266,6 @@ def _older_boot(facts: RailFacts) -> datetime | None:
 
 def _latest(times: Iterable[datetime | None]) -> datetime | None:
     return max((one for one in times if one is not None), default=None)
-
-
-def _time(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _span(time: timedelta) -> str:

@@ -16,7 +16,7 @@ from service.domain.delivery import AlertVerdict, Breaker, HeldBy, RecordedAlert
 from service.domain.match import facts_of, first_match, wanted
 from service.domain.node import Inventory
 from service.domain.policy import Policy
-from service.domain.rails import BLAST_RADIUS, Earlier, Judgement, PastRun, PoolLoad, Question, RailFacts, judge
+from service.domain.rails import BLAST_RADIUS, AlertJudgement, Earlier, PastRun, PoolLoad, Question, RailFacts, judge
 from service.domain.rule import RuleSet
 from service.domain.run import NodeRunState, Verdict
 
@@ -83,12 +83,12 @@ class _Replay:
     def take(self, alert: RecordedAlert) -> None:
         """Judge an alert that comes in."""
         if alert.verdict is AlertVerdict.SET_ASIDE:
-            self._decide(alert, alert.received_at, Judgement(AlertVerdict.SET_ASIDE, alert.reason))
+            self._decide(alert, alert.received_at, AlertJudgement(AlertVerdict.SET_ASIDE, alert.reason))
             return
         self.said[_fault(alert)].append(alert)
         if alert.status is AlertStatus.RESOLVED:
             self._end_held(alert)
-            self._decide(alert, alert.received_at, Judgement(AlertVerdict.RESOLVED, "It is resolved."))
+            self._decide(alert, alert.received_at, AlertJudgement(AlertVerdict.RESOLVED, "It is resolved."))
         else:
             self._judge(alert, alert.received_at)
 
@@ -106,21 +106,21 @@ class _Replay:
         facts = facts_of(alert.alert, source=alert.source)
         rule = first_match(self.setting.rules.rules, facts, source=alert.source)
         if rule is None:
-            self._decide(alert, now, Judgement(AlertVerdict.NO_RULE, "No rule matches it."))
+            self._decide(alert, now, AlertJudgement(AlertVerdict.NO_RULE, "No rule matches it."))
             return
         found = wanted(rule, facts, self.setting.inventory)
         acts = self.setting.acting.get(rule.runbook)
         if found.node is None:
-            judgement = Judgement(AlertVerdict.NO_NODE, found.reason)
+            judgement = AlertJudgement(AlertVerdict.NO_NODE, found.reason)
         elif found.reason or acts is None:
             reason = found.reason or f"There is no runbook {rule.runbook}."
-            judgement = Judgement(AlertVerdict.REFUSED, reason)
+            judgement = AlertJudgement(AlertVerdict.REFUSED, reason)
         else:
             question = Question(rule, found.node, alert.starts_at, acts=acts and not rule.dry_run)
             judgement = self._ask_rails(alert, question, now=now)
         self._decide(alert, now, judgement, rule=rule.name, node=found.node or "")
 
-    def _ask_rails(self, alert: RecordedAlert, question: Question, *, now: datetime) -> Judgement:
+    def _ask_rails(self, alert: RecordedAlert, question: Question, *, now: datetime) -> AlertJudgement:
         judgement = judge(question, self._facts(alert, question, now=now), policy=self.setting.policy, now=now)
         if judgement.latches:
             self.breaker = Breaker(BLAST_RADIUS, now, judgement.reason)
@@ -192,7 +192,7 @@ class _Replay:
         verdict = Verdict.CURED if run.acts else None
         return replace(run, state=NodeRunState.SUCCEEDED, ended_at=end, verdict=verdict)
 
-    def _look_again(self, judgement: Judgement, *, now: datetime) -> datetime:
+    def _look_again(self, judgement: AlertJudgement, *, now: datetime) -> datetime:
         """Return when a held alert is judged again: when a run has ended, or as it says."""
         ends = [run.created_at + self.setting.lasts for _, run in self._acting()]
         to_come = [end for end in ends if end > now]
@@ -206,7 +206,7 @@ class _Replay:
         return PoolLoad(pool, inventory.pool_size(pool), touched)
 
     def _decide(
-        self, alert: RecordedAlert, now: datetime, judgement: Judgement, *, rule: str = "", node: str = ""
+        self, alert: RecordedAlert, now: datetime, judgement: AlertJudgement, *, rule: str = "", node: str = ""
     ) -> None:
         self.verdicts[alert.id] = Replayed(alert, now, judgement.verdict, judgement.reason, rule, node)
 

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from service.domain.node import Endpoint, ExecutorKind
 from service.domain.script import Facts
+from service.domain.shown_text import shown_moment
 
 
 def other_boot(node: str) -> str:
@@ -162,4 +163,4 @@ def targets_left_out(left_out: bool) -> str:
 
 
 def _time(moment: datetime | None) -> str:
-    return moment.strftime("%Y-%m-%d %H:%M:%S UTC") if moment else "an unknown time"
+    return shown_moment(moment) if moment else "an unknown time"

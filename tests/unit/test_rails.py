@@ -12,8 +12,8 @@ from service.domain.policy import BlastRadius, Freeze, Policy, WindowCap
 from service.domain.rails import (
     LOOK_AGAIN,
     LOOK_AGAIN_LATE,
+    AlertJudgement,
     Earlier,
-    Judgement,
     PastRun,
     PoolLoad,
     Question,
@@ -28,7 +28,7 @@ TRUE = compile_condition("true", RULE_NAMES)
 RULE = Rule("ghost", TRUE, "cure", TRUE, cooldown=timedelta(minutes=30), attempts=AttemptBudget(2, timedelta(days=1)))
 QUESTION = Question(RULE, "gpu-01", NOW - timedelta(minutes=5), acts=True)
 FACTS = RailFacts(heard_at=NOW, received_at=NOW, pools=(PoolLoad("h100", 40, 0),))
-RAN = Judgement(AlertVerdict.RAN, "The rule ghost starts cure.")
+RAN = AlertJudgement(AlertVerdict.RAN, "The rule ghost starts cure.")
 
 
 def ago(minutes: float) -> datetime:
@@ -53,38 +53,38 @@ def past(minutes: float, **changed: Any) -> PastRun:
     return replace(made, **changed)
 
 
-def held(by: HeldBy, reason: str, until: datetime) -> Judgement:
-    return Judgement(AlertVerdict.HELD, reason, by, until)
+def held(by: HeldBy, reason: str, until: datetime) -> AlertJudgement:
+    return AlertJudgement(AlertVerdict.HELD, reason, by, until)
 
 
 BUSY = past(3, run_id="r9", runbook="other", rule="", state=NodeRunState.WAITING)
 SOON, LATE = NOW + LOOK_AGAIN, NOW + LOOK_AGAIN_LATE
-CASES: dict[str, tuple[dict[str, Any], Judgement]] = {
+CASES: dict[str, tuple[dict[str, Any], AlertJudgement]] = {
     "nothing is in its way": ({}, RAN),
     "it has started a run": (
         {"earlier": Earlier("a1", AlertVerdict.RAN, "r1")},
-        Judgement(AlertVerdict.DEDUPLICATED, "The same alert has started run r1 already.", run_id="r1"),
+        AlertJudgement(AlertVerdict.DEDUPLICATED, "The same alert has started run r1 already.", run_id="r1"),
     ),
     "it is held already": (
         {"earlier": Earlier("a1", AlertVerdict.HELD)},
-        Judgement(AlertVerdict.DEDUPLICATED, "The same alert is held already, as a1."),
+        AlertJudgement(AlertVerdict.DEDUPLICATED, "The same alert is held already, as a1."),
     ),
     "it is resolved": (
         {"resolved_at": ago(1)},
-        Judgement(AlertVerdict.STALE, "It is resolved: the monitor said so at 2026-11-29 11:59:00 UTC."),
+        AlertJudgement(AlertVerdict.STALE, "It is resolved: the monitor said so at 2026-11-29 11:59:00 UTC."),
     ),
     "it was old when it came": (
         {"received_at": NOW + timedelta(minutes=56)},
-        Judgement(AlertVerdict.STALE, "It was 1 h 1 min old when it came; the rule takes 1 h."),
+        AlertJudgement(AlertVerdict.STALE, "It was 1 h 1 min old when it came; the rule takes 1 h."),
     ),
     "it was just young enough": ({"received_at": NOW + timedelta(minutes=55)}, RAN),
     "it was held and nobody says it any more": (
         {"heard_at": NOW - timedelta(hours=25)},
-        Judgement(AlertVerdict.STALE, "Nobody has said since 2026-11-28 11:00:00 UTC that it still fires."),
+        AlertJudgement(AlertVerdict.STALE, "Nobody has said since 2026-11-28 11:00:00 UTC that it still fires."),
     ),
     "the node has booted since": (
         {"past": (past(2, rule="", runbook="look", first_boot_id="boot-2"), past(4, rule="", runbook="look"))},
-        Judgement(
+        AlertJudgement(
             AlertVerdict.STALE, "It began before the last boot of gpu-01, which was after 2026-11-29 11:56:00 UTC."
         ),
     ),
@@ -94,13 +94,13 @@ CASES: dict[str, tuple[dict[str, Any], Judgement]] = {
     ),
     "a script saw the node reboot": (
         {"rebooted_at": ago(4)},
-        Judgement(
+        AlertJudgement(
             AlertVerdict.STALE, "It began before the last boot of gpu-01, which was after 2026-11-29 11:56:00 UTC."
         ),
     ),
     "the runbook has cured the node since": (
         {"past": (past(4, rule="", verdict=Verdict.CURED),)},
-        Judgement(AlertVerdict.STALE, "It began before cure cured gpu-01 at 2026-11-29 11:57:00 UTC."),
+        AlertJudgement(AlertVerdict.STALE, "It began before cure cured gpu-01 at 2026-11-29 11:57:00 UTC."),
     ),
     "another runbook has cured the node since": (
         {"past": (past(4, rule="", runbook="x", verdict=Verdict.CURED),)},
@@ -117,7 +117,9 @@ CASES: dict[str, tuple[dict[str, Any], Judgement]] = {
     "the breaker was reset": ({"breaker": Breaker("blast-radius", None, "", ago(9), "ann", "looked")}, RAN),
     "the rule has run for another start": (
         {"past": (past(40),)},
-        Judgement(AlertVerdict.DEDUPLICATED, "The rule ghost has started run r1 on gpu-01 within 1 h.", run_id="r1"),
+        AlertJudgement(
+            AlertVerdict.DEDUPLICATED, "The rule ghost has started run r1 on gpu-01 within 1 h.", run_id="r1"
+        ),
     ),
     "the rule has run long ago": ({"past": (past(95),)}, RAN),
     "the rule's run was cancelled before it began": (
@@ -126,14 +128,14 @@ CASES: dict[str, tuple[dict[str, Any], Judgement]] = {
     ),
     "a person's run of the runbook has just ended": (
         {"past": (past(20, rule=""),)},
-        Judgement(
+        AlertJudgement(
             AlertVerdict.COOLING_DOWN,
             "gpu-01 is left in peace until 2026-11-29 12:11:00 UTC, after a run that has ended.",
         ),
     ),
     "a long run of the rule has just ended": (
         {"past": (past(90, ended_at=ago(3)),)},
-        Judgement(
+        AlertJudgement(
             AlertVerdict.COOLING_DOWN,
             "gpu-01 is left in peace until 2026-11-29 12:27:00 UTC, after a run that has ended.",
         ),
@@ -141,7 +143,7 @@ CASES: dict[str, tuple[dict[str, Any], Judgement]] = {
     "a dry run of the runbook has just ended": ({"past": (past(20, rule="", dry_run=True),)}, RAN),
     "the attempts are used up": (
         {"past": (past(120), past(600))},
-        Judgement(AlertVerdict.REFUSED, "The rule ghost has tried gpu-01 2 times within 1 d; a person must look."),
+        AlertJudgement(AlertVerdict.REFUSED, "The rule ghost has tried gpu-01 2 times within 1 d; a person must look."),
     ),
     "an escalation is no attempt of its own": ({"past": (past(120, escalated=True), past(600))}, RAN),
     "an attempt is older than the window": ({"past": (past(120), past(1500))}, RAN),
@@ -169,7 +171,7 @@ CASES: dict[str, tuple[dict[str, Any], Judgement]] = {
     "one node of a small pool may be": ({"pools": (PoolLoad("pair", 2, 0),)}, RAN),
     "too many nodes in the window": (
         {"in_window": frozenset(f"n{n}" for n in range(10))},
-        Judgement(
+        AlertJudgement(
             AlertVerdict.HELD,
             "Alerts have disrupted 10 nodes within 1 h, and 10 may be: "
             "the breaker is latched until an admin resets it.",
@@ -186,7 +188,7 @@ CASES: dict[str, tuple[dict[str, Any], Judgement]] = {
 
 
 @pytest.mark.parametrize(("changed", "expected"), CASES.values(), ids=CASES.keys())
-def test_the_table_of_rails(changed: dict[str, Any], expected: Judgement) -> None:
+def test_the_table_of_rails(changed: dict[str, Any], expected: AlertJudgement) -> None:
     assert judge(QUESTION, replace(FACTS, **changed), policy=Policy(), now=NOW) == expected
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from service.domain.script import NotStarted
+from service.domain.shown_text import shown_moment
 from service.executors.not_sent import NotSent
 from service.executors.ssm.command import Accepted, Command
 from service.executors.ssm.faults import Fault, Proof
@@ -105,7 +106,7 @@ class Sender:
         if not rows:
             return "; SSM does not list it at all"
         last = rows[0].get("LastPingDateTime")
-        when = f", last heard of {last.astimezone(UTC):%Y-%m-%d %H:%M:%S UTC}" if isinstance(last, datetime) else ""
+        when = f", last heard of {shown_moment(last)}" if isinstance(last, datetime) else ""
         return f"; SSM lists it as {rows[0].get('PingStatus')}{when}"
 
 
