@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from service.store.tables import metadata
+from service.store.every_table import metadata
 
 connection = context.config.attributes["connection"]
 context.configure(connection=connection, target_metadata=metadata, transactional_ddl=True)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from service import main
 from service.cli.printing import say
 from service.settings import load_settings
 
@@ -26,7 +25,9 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the REST API and play runs, until SIGTERM. One service has a database at a time."""
-    main.serve(load_settings(), dev=dev, say=say)
+    from service.serving import serve as serve_until_told
+
+    serve_until_told(load_settings(), dev=dev, say=say)
 
 
 def migrate() -> None:

@@ -14,20 +14,9 @@ from service.domain.rails import Earlier, PastRun
 from service.domain.run import HOLDING_STATES, OPEN_STATES, AttemptState, TriggerKind
 from service.store import cursor as cursors
 from service.store import rows
+from service.store.alert_tables import HELD, UNJUDGED, WAKES, alerts, breakers, deliveries, pauses
 from service.store.looks import Looks
-from service.store.tables import (
-    HELD,
-    OPEN_ACTING,
-    UNJUDGED,
-    WAKES,
-    alerts,
-    attempts,
-    breakers,
-    deliveries,
-    node_runs,
-    pauses,
-    runs,
-)
+from service.store.tables import OPEN_ACTING, attempts, node_runs, runs
 
 _A = alerts.c
 #: What is paused, until there is more than one thing to pause.

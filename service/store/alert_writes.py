@@ -10,8 +10,8 @@ from service.domain.delivery import Breaker, Delivery, HeldBy, Pause, RecordedAl
 from service.domain.errors import Conflict
 from service.store import rows
 from service.store.alert_reads import PAUSED
+from service.store.alert_tables import HELD, UNJUDGED, alerts, breakers, deliveries, pauses
 from service.store.faults import refusal
-from service.store.tables import HELD, UNJUDGED, alerts, breakers, deliveries, pauses
 
 _A = alerts.c
 #: Rows in one statement, so that a large delivery never stands twice in memory.

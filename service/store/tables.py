@@ -1,4 +1,4 @@
-"""The tables. What is written here, the migrations make; a test compares the two on both databases."""
+"""The tables of runs, of who may ask for them, and of the record."""
 
 from sqlalchemy import (
     BigInteger,
@@ -9,15 +9,12 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     Table,
     Text,
     UniqueConstraint,
     text,
 )
 
-from service.domain.alert import AlertStatus
-from service.domain.delivery import AlertVerdict, DeliveryState, HeldBy
 from service.domain.run import (
     HOLDING_STATES,
     OPEN_STATES,
@@ -30,17 +27,8 @@ from service.domain.run import (
 )
 from service.domain.runbook import ApprovalKind
 from service.domain.script import NotStarted, ScriptKind, Stream
-from service.store.columns import JsonList, JsonObject, Packed, Plain, RecordedTime, Results, UtcTime, Word
-
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-    }
-)
+from service.store.columns import JsonList, JsonObject, Plain, RecordedTime, Results, UtcTime, Word
+from service.store.metadata import metadata, partial_index
 
 
 def _among(states: frozenset[NodeRunState]) -> str:
@@ -53,15 +41,7 @@ OPEN = text(_among(OPEN_STATES))
 UNCLAIMED = text(f"owner IS NULL AND {_among(OPEN_STATES)}")
 CLAIMED = text(f"owner IS NOT NULL AND {_among(OPEN_STATES)}")
 OPEN_ACTING = text(f"acts AND {_among(OPEN_STATES)}")
-HELD = text(f"verdict = '{AlertVerdict.HELD.value}'")
-UNJUDGED = text("verdict IS NULL")
-WAKES = text("wake_at IS NOT NULL")
-FOLDED = text("run_id <> ''")
 HOLDING = text(f"acts AND {_among(HOLDING_STATES)}")
-
-
-def _partial(name: str, condition: object, *columns: str, unique: bool = False) -> Index:
-    return Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
 
 
 runbook_sources = Table(
@@ -150,12 +130,12 @@ node_runs = Table(
     UniqueConstraint("run_id", "node"),
     Index(None, "node", "run_created_at", "run_id"),
     Index(None, "run_id", "position", "id"),
-    _partial("uq_node_runs_one_acting", HOLDING, "node", unique=True),
+    partial_index("uq_node_runs_one_acting", HOLDING, "node", unique=True),
     # The state stands last so that what is open is counted without a look at the rows.
-    _partial("ix_node_runs_due", UNCLAIMED, "wake_at", "id", "state"),
-    _partial("ix_node_runs_claimed", CLAIMED, "owner", "state"),
-    _partial("ix_node_runs_open_acting_runbook", OPEN_ACTING, "runbook", "created_at"),
-    _partial("ix_node_runs_open_acting_node", OPEN_ACTING, "node", "created_at"),
+    partial_index("ix_node_runs_due", UNCLAIMED, "wake_at", "id", "state"),
+    partial_index("ix_node_runs_claimed", CLAIMED, "owner", "state"),
+    partial_index("ix_node_runs_open_acting_runbook", OPEN_ACTING, "runbook", "created_at"),
+    partial_index("ix_node_runs_open_acting_node", OPEN_ACTING, "node", "created_at"),
 )
 
 attempts = Table(
@@ -272,84 +252,6 @@ holds = Table(
     Column("reason", Plain, nullable=False),
     Column("at", UtcTime, nullable=False),
     Column("until", UtcTime),
-)
-
-deliveries = Table(
-    "deliveries",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("source", Plain, nullable=False),
-    Column("received_at", UtcTime, nullable=False),
-    Column("state", Word(DeliveryState), nullable=False),
-    Column("delivered_by", Plain, nullable=False),
-    Column("delivery_key", Plain),
-    Column("body", Packed, nullable=False),
-    Column("body_bytes", BigInteger, nullable=False),
-    Column("omitted", BigInteger, nullable=False),
-    Column("ignored", Plain, nullable=False),
-    Column("confirm_url", Plain, nullable=False),
-    UniqueConstraint("source", "delivery_key"),
-    Index(None, "received_at", "id"),
-)
-
-alerts = Table(
-    "alerts",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("delivery_id", Text, ForeignKey("deliveries.id"), nullable=False),
-    Column("index", Integer, nullable=False),
-    Column("source", Plain, nullable=False),
-    Column("delivered_by", Plain, nullable=False),
-    Column("received_at", UtcTime, nullable=False),
-    Column("fingerprint", Plain, nullable=False),
-    Column("status", Word(AlertStatus), nullable=False),
-    Column("starts_at", UtcTime, nullable=False),
-    Column("ends_at", UtcTime),
-    Column("labels", JsonObject, nullable=False),
-    Column("annotations", JsonObject, nullable=False),
-    Column("link", Plain, nullable=False),
-    Column("judged_at", UtcTime),
-    Column("verdict", Word(AlertVerdict)),
-    Column("rule", Plain, nullable=False),
-    Column("node", Plain, nullable=False),
-    # Empty: none. No foreign key: the first of two alerts of one fault may be dropped before the run is.
-    Column("run_id", Text, nullable=False),
-    Column("reason", Plain, nullable=False),
-    Column("held_by", Word(HeldBy)),
-    Column("wake_at", UtcTime),
-    UniqueConstraint("delivery_id", "index"),
-    Index(None, "received_at", "id"),
-    Index(None, "node", "received_at", "id"),
-    Index(None, "verdict", "received_at", "id"),
-    Index(None, "source", "received_at", "id"),
-    # One occasion of one fault.
-    Index(None, "source", "fingerprint", "starts_at"),
-    _partial("ix_alerts_wakes", WAKES, "wake_at", "id"),
-    _partial("ix_alerts_unjudged", UNJUDGED, "received_at"),
-    _partial("ix_alerts_held", HELD, "held_by", "received_at", "id"),
-    _partial("ix_alerts_held_node", HELD, "node", "received_at", "id"),
-    _partial("ix_alerts_folded", FOLDED, "run_id"),
-)
-
-breakers = Table(
-    "breakers",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("latched_at", UtcTime),
-    Column("reason", Plain, nullable=False),
-    Column("reset_at", UtcTime),
-    Column("reset_by", Plain, nullable=False),
-    Column("reset_reason", Plain, nullable=False),
-)
-
-pauses = Table(
-    "pauses",
-    metadata,
-    # What is paused; there is one word so far.
-    Column("name", Text, primary_key=True),
-    Column("by", Plain, nullable=False),
-    Column("reason", Plain, nullable=False),
-    Column("at", UtcTime, nullable=False),
 )
 
 tokens = Table(

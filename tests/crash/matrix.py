@@ -19,7 +19,8 @@ from service.app.guard import GuardedExecutor
 from service.app.tokens import create_token
 from service.domain.person import Role
 from service.executors.local import LocalExecutor
-from service.main import SystemClock, open_store, record_service, serve
+from service.main import SystemClock, open_store, record_service
+from service.serving import serve
 from service.settings import Settings
 from tests.crash.boundaries import Boundaries, counted
 from tests.crash.machine import PretendMachine

@@ -9,8 +9,8 @@ from sqlalchemy import text
 
 from lab.postgres import Postgres
 from service.store import migrate
+from service.store.every_table import metadata
 from service.store.sql_store import SqlStore
-from service.store.tables import metadata
 from tests.store.made import TestClock, behind
 
 KINDS = ("sqlite", "postgres")

@@ -16,9 +16,9 @@ from lab.postgres import Postgres
 from service.domain.audit import first_fault
 from service.domain.errors import ConfigInvalid, Conflict
 from service.store import locks, migrate
+from service.store.every_table import metadata
 from service.store.session import open_database
 from service.store.sql_store import SqlStore
-from service.store.tables import metadata
 from tests.store.made import TestClock, append, behind, fact
 
 pytest_plugins = ["lab.fixtures"]
