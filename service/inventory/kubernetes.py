@@ -1,11 +1,9 @@
-"""Nodes of a Kubernetes cluster: `kubectl get nodes -o json`, run on its controller with the controller's own env."""
+"""Nodes of a Kubernetes cluster: `kubectl get nodes`, run on its controller with the controller's own env."""
 
-import json
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from service.domain.errors import SourceSilent
 from service.inventory.schema import INSTANCE
@@ -22,45 +20,33 @@ if [ -n "${KUBE_SYSTEM_UID-}" ]; then
   [ "$uid" = "$KUBE_SYSTEM_UID" ] || { echo "wrong cluster: its kube-system has the UID $uid" >&2; exit 2; }
 fi
 """
-
-
-class _Lenient(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class _Metadata(_Lenient):
-    name: str
-    labels: dict[str, str] = Field(default_factory=dict)
-
-
-class _Spec(_Lenient):
-    providerID: str = ""  # noqa: N815 - the cluster's word
-    unschedulable: bool = False
-
-
-class _Address(_Lenient):
-    type: str
-    address: str
-
-
-class _Condition(_Lenient):
-    type: str
-    status: str
-
-
-class _Status(_Lenient):
-    addresses: list[_Address] = Field(default_factory=list)
-    conditions: list[_Condition] = Field(default_factory=list)
-
-
-class _Node(_Lenient):
-    metadata: _Metadata
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
-
-
-class _NodeList(_Lenient):
-    items: list[_Node] = Field(max_length=MOST_FOUND)
+# kubectl prints what is read and nothing else, for the nodes' images alone would not fit into what is kept of a script;
+# and by columns, each node a line, since that packs best. Free text is quoted as Go does (%q) and so stays on its line;
+# the rest cannot hold a line's end (kubernetes.io, docs: Object Names; Labels and Selectors).
+_QUOTED = re.compile(r'(?:"(?:[^"\\\x00-\x1f\x7f]|\\.)*")?')
+_VALUE = re.compile(r"[A-Za-z0-9._-]{0,63}")
+_VALUE_OF = '{{with .metadata.labels}}{{with index . "LABEL"}}{{.}}{{end}}{{end}}'
+_ADDRESS_OF = '{{if and (not $a) (eq .type "KIND")}}{{with .address}}{{$a = .}}{{end}}{{end}}'
+_READY = (
+    '{{$r := "Unknown"}}{{with .status}}{{range .conditions}}{{if eq .type "Ready"}}{{$r = .status}}{{end}}'
+    "{{end}}{{end}}{{$r}}"
+)
+#: Where sshd is reached: the inner address, else a name that is resolved.
+_ADDRESSES = "".join(
+    f"{{{{range .addresses}}}}{_ADDRESS_OF.replace('KIND', kind)}{{{{end}}}}"
+    for kind in ("InternalIP", "InternalDNS", "Hostname")
+)
+#: What is printed of a node ahead of its labels, and what each line of it must be.
+_COLUMNS = (
+    ("{{.metadata.name}}", re.compile(r"[a-z0-9.-]{1,253}")),
+    (_READY, re.compile("True|False|Unknown")),
+    ("{{with .spec}}{{if .unschedulable}}yes{{else}}no{{end}}{{else}}no{{end}}", re.compile("yes|no")),
+    ('{{with .spec}}{{with .providerID}}{{printf "%q" .}}{{end}}{{end}}', _QUOTED),
+    (
+        f'{{{{$a := ""}}}}{{{{with .status}}}}{_ADDRESSES}{{{{end}}}}{{{{with $a}}}}{{{{printf "%q" .}}}}{{{{end}}}}',
+        _QUOTED,
+    ),
+)
 
 
 class KubernetesLook:
@@ -74,47 +60,62 @@ class KubernetesLook:
     def __call__(self) -> SourceAnswer:
         """Return every node; SourceSilent when kubectl failed, or said what cannot be read."""
         selector = f" --selector={shlex.quote(self._question.selector)}" if self._question.selector else ""
-        script = f"{_RIGHT_CLUSTER}kubectl --request-timeout=30s get nodes{selector} -o json | {WRAP}\n"
+        wanted = f"--output={shlex.quote(f'go-template={_template(self._question)}')}"
+        script = f"{_RIGHT_CLUSTER}kubectl --request-timeout=30s get nodes{selector} {wanted} | {WRAP}\n"
         return read_nodes(unwrap(self._ask(self._question.controller, script, _SECONDS)), self._question)
 
 
 def read_nodes(text: bytes, question: KubernetesQuestion) -> SourceAnswer:
-    """Return the nodes of a NodeList in JSON; SourceSilent when it is none."""
-    try:
-        nodes = _NodeList.model_validate(json.loads(text))
-    except (ValidationError, ValueError, RecursionError) as error:
+    """Return the nodes of a listing by columns; SourceSilent when it is none, or not whole."""
+    labels = _labels(question)
+    columns = _columns(text, (*(pattern for _, pattern in _COLUMNS), *(_VALUE for _ in labels)))
+    if columns is None:
         raise SourceSilent(
-            f"What kubectl says on {question.controller.name} is no list of nodes.",
-            f"Look with `kubectl get nodes -o json` on {question.controller.name}.",
-        ) from error
-    return gather(_found(node, question) for node in nodes.items)
+            f"What kubectl says on {question.controller.name} is no list of nodes, or not the whole.",
+            f"Look with `kubectl get nodes` on {question.controller.name}.",
+        )
+    rows = zip(*columns, strict=True)
+    first = len(_COLUMNS)
+    return gather(_found(row[:first], dict(zip(labels, row[first:], strict=True)), question) for row in rows)
 
 
-def _found(node: _Node, question: KubernetesQuestion) -> Found:
-    labels = node.metadata.labels
-    attributes = {name: labels[label] for name, label in question.attributes.items() if labels.get(label)}
+def _labels(question: KubernetesQuestion) -> tuple[str, ...]:
+    """Return the labels that are read, each once, in the order of their columns."""
+    return tuple(dict.fromkeys((*question.attributes.values(), *question.pools)))
+
+
+def _template(question: KubernetesQuestion) -> str:
+    """Return what kubectl prints: the columns and, last, how many nodes there are."""
+    shown = (*(column for column, _ in _COLUMNS), *(_VALUE_OF.replace("LABEL", label) for label in _labels(question)))
+    columns = (f'{{{{range .items}}}}{one}{{{{"\\n"}}}}{{{{end}}}}' for one in shown)
+    return "".join(columns) + '{{len .items}} nodes{{"\\n"}}'
+
+
+def _columns(text: bytes, patterns: Sequence[re.Pattern[str]]) -> list[list[str]] | None:
+    """Return the columns; None when a line is not what it must be, or the last does not tell their count."""
+    lines = text.decode("utf-8", "replace").split("\n")
+    count, over = divmod(len(lines) - 2, len(patterns))
+    if over or count > MOST_FOUND or lines[-2:] != [f"{count} nodes", ""]:
+        return None
+    columns = [lines[number * count : (number + 1) * count] for number in range(len(patterns))]
+    right = all(pattern.fullmatch(line) for pattern, column in zip(patterns, columns, strict=True) for line in column)
+    return columns if right else None
+
+
+def _found(told: Sequence[str], labels: Mapping[str, str], question: KubernetesQuestion) -> Found:
+    name, ready, cordoned, provider, address = told
+    attributes = {word: labels[label] for word, label in question.attributes.items() if labels[label]}
     return Found(
-        node.metadata.name,
-        instance=_instance(node.spec.providerID),
-        address=_address(node.status.addresses),
-        pools=tuple(labels[label] for label in question.pools if labels.get(label)),
-        attributes={**attributes, "k8s_name": node.metadata.name},
-        hints={
-            "k8s_ready": next((one.status for one in node.status.conditions if one.type == "Ready"), "Unknown"),
-            "k8s_cordoned": "yes" if node.spec.unschedulable else "no",
-        },
+        name,
+        instance=_instance(provider[1:-1]),
+        # What had to be escaped is no address.
+        address=address[1:-1] if address and "\\" not in address else None,
+        pools=tuple(labels[label] for label in question.pools if labels[label]),
+        attributes={**attributes, "k8s_name": name},
+        hints={"k8s_ready": ready, "k8s_cordoned": cordoned},
     )
 
 
 def _instance(provider: str) -> str | None:
     match = _PROVIDER.fullmatch(provider)
     return match.group(1) if match is not None and INSTANCE.fullmatch(match.group(1)) else None
-
-
-def _address(addresses: list[_Address]) -> str | None:
-    """Return where sshd is reached: the inner address, else a name that is resolved."""
-    for kind in ("InternalIP", "InternalDNS", "Hostname"):
-        for one in addresses:
-            if one.type == kind and one.address:
-                return one.address
-    return None

@@ -1,8 +1,10 @@
 """kubectl and scontrol on a controller, through the real envelope; the programs are scripts of the test."""
 
-import json
+import base64
+import gzip
+import itertools
 import os
-import shutil
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -14,6 +16,7 @@ import pytest
 from lab.kube import objects
 from lab.kube.cluster import Cluster
 from lab.kube.server import KubeServer
+from lab.needs import need_kubectl
 from service.app.ask_controller import ask_controller
 from service.domain.errors import SourceSilent
 from service.domain.node import Controller, Endpoint, ExecutorKind, View
@@ -33,19 +36,24 @@ SLURM_LINE = (
 )
 
 
-def node(name: str, **parts: object) -> dict[str, object]:
-    return {"metadata": {"name": name, "labels": {"gpu": "H100", "zone": "a", "empty": ""}}, **parts}
+#: What is asked by default, and so the labels of a node: zone, empty, none and gpu.
+ASKED = KubernetesQuestion(HEAD, None, {"zone": "zone", "no": "empty", "none": "none"}, ("gpu", "none"))
+#: What is kept of a stream for certain: seven segments but a byte (service/executors/node_runner.sh).
+KEPT_BYTES = 7 * 64 * 1024 - 1
+Row = tuple[str, ...]
 
 
-FULL = node(
-    "gpu-01",
-    spec={"providerID": f"aws:///eu-central-1a/{instance(1)}", "unschedulable": True},
-    status={
-        "addresses": [{"type": "Hostname", "address": "gpu-01"}, {"type": "InternalIP", "address": "192.0.2.1"}],
-        "conditions": [{"type": "Ready", "status": "False"}],
-        "images": [{"names": ["a"], "sizeBytes": 1}],
-    },
-)
+def listing(*nodes: Row) -> str:
+    """Write nodes as kubectl does by the template: name, ready, cordoned, provider, address and labels, by columns."""
+    return "".join(f"{line}\n" for line in (*itertools.chain(*zip(*nodes, strict=True)), f"{len(nodes)} nodes"))
+
+
+def row(provider: str = "", address: str = "") -> Row:
+    return ("gpu-01", "True", "no", provider, address, "", "", "", "")
+
+
+FULL = ("gpu-01", "False", "yes", f'"aws:///eu-central-1a/{instance(1)}"', '"192.0.2.1"', "a", "", "", "H100")
+LINES = "\n".join(FULL)
 FOUND = Found(
     "gpu-01",
     instance(1),
@@ -79,54 +87,122 @@ def head(tmp_path: Path) -> Callable[..., Controller]:
     return make
 
 
-def kubernetes(nodes: object) -> SourceAnswer:
-    question = KubernetesQuestion(HEAD, None, {"zone": "zone", "no": "empty", "none": "none"}, ("gpu", "none"))
-    return read_kubernetes(json.dumps(nodes).encode(), question)
+#: Places of a node, and what cannot stand there.
+WRONG = (
+    *((place, "<no value>") for place in range(len(FULL))),
+    *((place, "Error from server") for place in range(len(FULL))),
+    *((place, "") for place in range(3)),
+    *((place, said) for place in (3, 4) for said in ("192.0.2.1", '"', '"""', '"\\"', '"\t"')),
+)
+
+
+def kubernetes(*nodes: Row) -> SourceAnswer:
+    return read_kubernetes(listing(*nodes).encode(), ASKED)
 
 
 def test_a_node_of_kubernetes_has_only_the_labels_that_are_listed() -> None:
-    assert kubernetes({"items": [FULL]}).found == {"gpu-01": FOUND}
+    assert kubernetes(FULL).found == {"gpu-01": FOUND}
 
 
 @pytest.mark.parametrize(
-    "provider", ["", "gce://project/zone/gpu-01", "aws:///eu-central-1a/gpu-01", "aws:///eu-central-1a/fargate-ip-1"]
+    "provider",
+    [
+        "",
+        "gce://project/zone/gpu-01",
+        "aws:///eu-central-1a/gpu-01",
+        "aws:///eu-central-1a/fargate-ip-1",
+        rf"aws:///\"/\t/{instance(1)}\n",
+    ],
 )
 def test_what_is_no_instance_of_aws_has_no_instance(provider: str) -> None:
-    said = kubernetes({"items": [node("gpu-01", spec={"providerID": provider})]})
+    said = kubernetes(row(provider and f'"{provider}"'))
 
     assert said.found["gpu-01"].instance is None
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"kind": "Status"}', b'{"items": [{"spec": {}}]}', b"[" * 9999])
-def test_what_is_no_list_of_nodes_is_no_answer(text: bytes) -> None:
-    with pytest.raises(SourceSilent, match="What kubectl says on head is no list of nodes"):
-        read_kubernetes(text, KubernetesQuestion(HEAD))
+def test_an_address_that_had_to_be_escaped_is_none() -> None:
+    said = kubernetes(row(address=r'"192.0.2.1\n"'))
+
+    assert said.found["gpu-01"].address is None
+
+
+def test_a_cluster_without_nodes_is_an_answer() -> None:
+    assert kubernetes() == SourceAnswer()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "No resources found\n",
+        "Error from server: etcdserver: request timed out\n",
+        f"{LINES}\n",
+        f"{LINES}\n2 nodes\n",
+        f"{LINES}\n{LINES}\n1 nodes\n",
+        f"{LINES}\n1 nodes",
+        f"{LINES}\n1 nodes\n\n",
+        f"{LINES}\n1 nodes\nError from server: etcdserver: request timed out\n",
+        f"Error from server\n{LINES}\n1 nodes\n",
+        listing(FULL[:-1]),
+        listing((*FULL, "H200")),
+        *(listing((*FULL[:place], said, *FULL[place + 1 :])) for place, said in WRONG),
+    ],
+)
+def test_what_is_no_whole_list_of_nodes_is_no_answer(text: str) -> None:
+    with pytest.raises(SourceSilent, match="What kubectl says on head is no list of nodes, or not the whole"):
+        read_kubernetes(text.encode(), ASKED)
+
+
+def test_a_listing_that_ends_anywhere_before_its_end_is_no_answer() -> None:
+    text = listing(FULL, ("gpu-02", *FULL[1:])).encode()
+
+    for end in range(len(text)):
+        with pytest.raises(SourceSilent):
+            read_kubernetes(text[:end], ASKED)
 
 
 def test_kubectl_runs_with_the_controllers_env_and_the_selector(
     ask: AskController, head: Callable[..., Controller], tmp_path: Path
 ) -> None:
-    (tmp_path / "data").write_text(json.dumps({"items": [FULL]}))
-    body = 'printf "%s\\n" "$KUBECONFIG" "$@" >"$DATA.seen"; cat "$DATA"'
+    (tmp_path / "data").write_text(listing(FULL))
+    body = 'printf "%s\\0" "$KUBECONFIG" "$@" >"$DATA.seen"; cat "$DATA"'
     controller = head("kubectl", body, KUBECONFIG="/etc/kube")
 
-    said = KubernetesLook(KubernetesQuestion(controller, "gpu in (a, b)", {"zone": "zone"}, ("gpu",)), ask)()
+    said = KubernetesLook(replace(ASKED, controller=controller, selector="gpu in (a, b)"), ask)()
 
-    seen = (tmp_path / "data.seen").read_text().splitlines()
+    *seen, output, end = (tmp_path / "data.seen").read_text().split("\0")
     assert said.found == {"gpu-01": FOUND}
-    assert seen == ["/etc/kube", "--request-timeout=30s", "get", "nodes", "--selector=gpu in (a, b)", "-o", "json"]
+    assert seen == ["/etc/kube", "--request-timeout=30s", "get", "nodes", "--selector=gpu in (a, b)"]
+    assert (output.startswith("--output=go-template={{"), end) == (True, "")
 
 
-def test_a_listing_of_many_megabytes_arrives(
+def test_a_listing_of_ten_thousand_nodes_arrives(
     ask: AskController, head: Callable[..., Controller], tmp_path: Path
 ) -> None:
-    images = [{"names": [f"registry.example/image-{number}@sha256:{number:064x}"]} for number in range(50)]
-    nodes = [node(f"gpu-{number:03}", status={"images": images}) for number in range(500)]
-    (tmp_path / "data").write_text(json.dumps({"items": nodes}))
+    text = listing(*_drawn(10_000))
+    (tmp_path / "data").write_text(text)
 
-    said = KubernetesLook(KubernetesQuestion(head("kubectl", 'cat "$DATA"')), ask)()
+    said = KubernetesLook(replace(ASKED, controller=head("kubectl", 'cat "$DATA"')), ask)()
 
-    assert len(said.found) == 500
+    assert len(base64.b64encode(gzip.compress(text.encode(), 9))) < KEPT_BYTES
+    assert len(said.found) == 10_000
+
+
+def _drawn(count: int) -> Iterator[Row]:
+    """Give nodes as AWS has them, with a label that 16 of them share; what differs from one to the next is drawn."""
+    chance = random.Random(1)
+    racks = [f"nn-{chance.getrandbits(68):017x}" for _ in range(count // 16)]
+    for number in range(count):
+        zone = f"ap-southeast-2{chance.choice('abc')}"
+        address = f"10.{number // 256}.{number % 256}.{chance.randrange(256)}"
+        yield (
+            f"ip-{address.replace('.', '-')}.ap-southeast-2.compute.internal",
+            *chance.choice((("True", "no"), ("True", "yes"), ("Unknown", "no"))),
+            f'"aws:///{zone}/i-{chance.getrandbits(68):017x}"',
+            f'"{address}"',
+            *(zone, chance.choice(racks), "", "NVIDIA-H100-80GB-HBM3"),
+        )
 
 
 def test_another_cluster_is_refused(ask: AskController, head: Callable[..., Controller]) -> None:
@@ -139,7 +215,7 @@ def test_another_cluster_is_refused(ask: AskController, head: Callable[..., Cont
 def test_a_command_that_fails_is_no_answer_whatever_it_printed(
     ask: AskController, head: Callable[..., Controller]
 ) -> None:
-    controller = head("kubectl", "echo '{\"items\": []}'; echo 'the server was unable' >&2; exit 1")
+    controller = head("kubectl", "echo '0 nodes'; echo 'the server was unable' >&2; exit 1")
 
     with pytest.raises(SourceSilent, match=r"on the controller head failed \(exit 1\): the server was unable"):
         KubernetesLook(KubernetesQuestion(controller), ask)()
@@ -206,21 +282,63 @@ def test_what_is_no_list_of_slurm_nodes_is_no_answer(text: bytes) -> None:
         slurm.read_nodes(text, SlurmQuestion(HEAD))
 
 
-def test_the_real_kubectl_is_asked_and_another_cluster_refused(ask: AskController, tmp_path: Path) -> None:
-    if shutil.which("kubectl") is None:
-        pytest.skip("needs kubectl (Debian: kubernetes-client)")
+def _bare(name: str, **parts: object) -> dict[str, object]:
+    """Return a node with nothing that it may lack."""
+    return {"apiVersion": "v1", "kind": "Node", "metadata": objects.metadata(name), "spec": {}, "status": {}, **parts}
+
+
+def _addresses(**named: str) -> dict[str, object]:
+    return {"addresses": [{"type": kind, "address": address} for kind, address in named.items()]}
+
+
+def _mixed() -> Cluster:
+    """Return a node that tells all of itself, one that tells what would break a line, and two that lack something."""
     cluster = Cluster()
-    for name, gpu in (("gpu-01", "H100"), ("head-01", "none")):
-        cluster.add("nodes", objects.node(name, boot_id="b", labels={"gpu": gpu}))
+    full = objects.node("gpu-01", boot_id="b", labels={"gpu": "H100", "zone": "a", "empty": ""})
+    full["spec"] = {"providerID": f"aws:///eu-central-1a/{instance(1)}", "unschedulable": True}
+    full["status"] |= _addresses(Hostname="gpu-01", InternalDNS="gpu-01.internal", InternalIP="192.0.2.1")
+    full["status"]["conditions"] = [{"type": "DiskPressure", "status": "True"}, {"type": "Ready", "status": "False"}]
+    odd = '192.0.2.2"\t\n1 nodes\n'
+    cluster.add("nodes", full)
+    cluster.add("nodes", _bare("gpu-02", spec={"providerID": f"{odd}\\"}, status=_addresses(InternalIP=odd)))
+    cluster.add("nodes", _bare("gpu-03", status=_addresses(Hostname="gpu-03", InternalDNS="gpu-03.internal")))
+    cluster.add("nodes", _bare("gpu-04"))
+    return cluster
+
+
+@pytest.fixture
+def kube(tmp_path: Path) -> Iterator[tuple[Cluster, Controller]]:
+    """Give a cluster, and a controller with the real kubectl for it."""
+    need_kubectl()
+    cluster = _mixed()
     endpoint = Endpoint("head", ExecutorKind.LOCAL, "head", view=View.PRIVATE, path=os.environ["PATH"])
     with KubeServer(tmp_path / "kube", cluster) as server:
         env = {"KUBECONFIG": str(server.kubeconfig), "KUBE_SYSTEM_UID": cluster.uid}
-        right = KubernetesQuestion(Controller("head", endpoint, env), "gpu=H100", {}, ("gpu",))
-        said = KubernetesLook(right, ask)()
-        wrong = replace(right, controller=Controller("head", endpoint, {**env, "KUBE_SYSTEM_UID": "x"}))
-        with pytest.raises(SourceSilent, match="wrong cluster"):
-            KubernetesLook(wrong, ask)()
+        yield cluster, Controller("head", endpoint, env)
 
-    assert {name: (one.pools, one.attributes) for name, one in said.found.items()} == {
-        "gpu-01": (("H100",), {"k8s_name": "gpu-01"})
+
+def test_the_real_kubectl_tells_of_each_node_what_is_read(ask: AskController, kube: tuple[Cluster, Controller]) -> None:
+    said = KubernetesLook(replace(ASKED, controller=kube[1]), ask)()
+
+    bare = {"k8s_ready": "Unknown", "k8s_cordoned": "no"}
+    told = {"gpu-01": FOUND} | {
+        name: Found(name, None, address, (), {"k8s_name": name}, bare)
+        for name, address in [("gpu-02", None), ("gpu-03", "gpu-03.internal"), ("gpu-04", None)]
     }
+    assert said == SourceAnswer(told)
+
+
+@pytest.mark.parametrize(("selector", "names"), [("gpu=H100", ["gpu-01"]), ("gpu=none", [])])
+def test_the_real_kubectl_selects(
+    ask: AskController, kube: tuple[Cluster, Controller], selector: str, names: list[str]
+) -> None:
+    said = KubernetesLook(KubernetesQuestion(kube[1], selector), ask)()
+
+    assert list(said.found) == names
+
+
+def test_the_real_kubectl_refuses_another_cluster(ask: AskController, kube: tuple[Cluster, Controller]) -> None:
+    wrong = replace(kube[1], environment={**kube[1].environment, "KUBE_SYSTEM_UID": "x"})
+
+    with pytest.raises(SourceSilent, match="wrong cluster"):
+        KubernetesLook(KubernetesQuestion(wrong), ask)()
