@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from service.app.alert_ports import AlertReader, AlertWriter
 from service.app.paging import Page as Page
+from service.app.session_ports import SessionReader, SessionWriter
 from service.domain.alert import Parsed
 from service.domain.audit import AuditEvent, Fact
 from service.domain.node import Endpoint, Inventory
@@ -155,7 +156,7 @@ class Backlog:
     open_gates: int
 
 
-class Reader(AlertReader, Protocol):
+class Reader(AlertReader, SessionReader, Protocol):
     """Reads; inside a write it sees what that write has done."""
 
     def run(self, run_id: str) -> Run:
@@ -252,7 +253,7 @@ class Reader(AlertReader, Protocol):
         """Return audit events with a greater seq, oldest first."""
 
 
-class Transaction(Reader, AlertWriter, Protocol):
+class Transaction(Reader, AlertWriter, SessionWriter, Protocol):
     """Reads and writes, in one piece."""
 
     def append(self, fact: Fact) -> None:
