@@ -98,6 +98,9 @@ class AlertWriter(Protocol):
     def add_delivery(self, delivery: Delivery, alerts: Sequence[RecordedAlert]) -> None:
         """Add a delivery with its alerts; Conflict when the source has used its key before."""
 
+    def drop_deliveries(self, before: datetime, *, limit: int) -> int:
+        """Drop what came before a time, a held alert and one that has run excepted; return how many were touched."""
+
     def save_alert(self, alert: RecordedAlert) -> None:
         """Write how an alert was judged; Conflict when that was decided before."""
 

@@ -289,6 +289,9 @@ class Transaction(Reader, AlertWriter, SessionWriter, Protocol):
     def seal_output(self, attempt_id: str) -> str:
         """Turn the output of an ended attempt into one blob, stdout before stderr; return its SHA-256."""
 
+    def drop_outputs(self, before: datetime, *, limit: int) -> int:
+        """Drop the oldest outputs that were sealed before a time, say so in the audit, and return how many."""
+
     def add_gate(self, gate: Gate) -> None:
         """Add a gate."""
 

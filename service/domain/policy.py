@@ -62,11 +62,22 @@ class Freeze:
 
 
 @dataclass(frozen=True)
+class Keep:
+    """For how long what takes room is kept. What was done, by whom and why stays for ever."""
+
+    #: What scripts have said.
+    output_days: int = 365
+    #: What monitors have sent, and the alerts that have started nothing.
+    delivery_days: int = 90
+
+
+@dataclass(frozen=True)
 class Policy:
     """The whole file; what is left out there is as it stands here."""
 
     blast_radius: BlastRadius = BlastRadius()
     freezes: tuple[Freeze, ...] = ()
+    keep: Keep = Keep()
 
     def frozen(self, now: datetime, pools: Iterable[str]) -> tuple[Freeze, datetime] | None:
         """Return the freeze that lasts longest for a node in these pools, and its end; None when there is none."""

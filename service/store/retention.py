@@ -1,10 +1,18 @@
-"""What may go after a while: the bytes of outputs. The chain, and what became of each run, stay."""
+"""What may go after a while: the bytes of outputs, and what monitors sent.
 
+The chain, and what became of each run, stay.
+"""
+
+from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, exists, select
+from sqlalchemy import Connection, and_, delete, exists, false, func, or_, select, update
 
+from service.domain.delivery import AlertVerdict
+from service.store.alert_tables import WAKES, alerts, deliveries
 from service.store.tables import blobs, outputs
+
+_HAS_RUN = func.coalesce(alerts.c.verdict == AlertVerdict.RAN, false())
 
 
 def drop_outputs(connection: Connection, before: datetime, *, limit: int) -> list[tuple[str, str]]:
@@ -21,3 +29,35 @@ def drop_outputs(connection: Connection, before: datetime, *, limit: int) -> lis
         digests = {digest for _, digest in dropped}
         connection.execute(delete(blobs).where(blobs.c.sha256.in_(digests), unshared))
     return dropped
+
+
+@dataclass(frozen=True)
+class DroppedDeliveries:
+    """How much was dropped."""
+
+    #: Deliveries of which something went.
+    touched: int
+    #: Deliveries that are gone as a whole.
+    deliveries: int
+    alerts: int
+
+
+def drop_deliveries(connection: Connection, before: datetime, *, limit: int) -> DroppedDeliveries:
+    """Drop the oldest deliveries of before a time with their alerts.
+
+    A delivery with an alert that is still to be judged stays as it is. An alert that has started a run stays, and
+    with it its delivery without a body: the same alert, said again, must be known for as long as it fires.
+    """
+    c, a = deliveries.c, alerts.c
+    mine = a.delivery_id == c.id
+    undecided, ran = exists().where(mine, or_(WAKES, a.verdict.is_(None))), exists().where(mine, _HAS_RUN)
+    which = and_(c.received_at < before, ~undecided, or_(~ran, c.body != b""))
+    query = select(c.id, ran).where(which).order_by(c.received_at, c.id).limit(limit)
+    found = [tuple(row) for row in connection.execute(query)]
+    if not found:
+        return DroppedDeliveries(0, 0, 0)
+    every, gone = [one for one, _ in found], [one for one, keeps in found if not keeps]
+    dropped = connection.execute(delete(alerts).where(a.delivery_id.in_(every), ~_HAS_RUN)).rowcount
+    connection.execute(update(deliveries).where(c.id.in_(every)).values(body=b""))
+    connection.execute(delete(deliveries).where(c.id.in_(gone)))
+    return DroppedDeliveries(len(found), len(gone), dropped)

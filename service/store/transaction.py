@@ -102,6 +102,14 @@ class SqlTransaction(AlertTransaction, SignInTransaction):
             self.append(Fact("output.dropped", "output", "unstick", body=body))
         return len(dropped)
 
+    def drop_deliveries(self, before: datetime, *, limit: int) -> int:
+        """Drop what came before a time, a held alert and one that has run excepted; return how many were touched."""
+        dropped = retention.drop_deliveries(self._connection, before, limit=limit)
+        if dropped.touched:
+            body = {"deliveries": dropped.deliveries, "alerts": dropped.alerts, "received_before": before.isoformat()}
+            self.append(Fact("delivery.dropped", "delivery", "unstick", body=body))
+        return dropped.touched
+
     def add_gate(self, gate: Gate) -> None:
         """Add a gate."""
         self._connection.execute(insert(tables.gates), rows.to_row(gate))

@@ -15,7 +15,7 @@ from service.app.kept_file import KeptFile
 from service.app.runbook_schema import Entry, Line, SomeTime, refuse, shown
 from service.app.runbook_yaml import Bounds, Document, Where, decode, read_document
 from service.domain.errors import ConfigInvalid
-from service.domain.policy import BlastRadius, Freeze, Policy, WindowCap
+from service.domain.policy import BlastRadius, Freeze, Keep, Policy, WindowCap
 
 _OF_A_POLICY = Bounds(
     64 * 1024, 2_000, "Remove freezes that are over.", if_empty="Remove the file; defaults hold then."
@@ -85,6 +85,15 @@ class FreezeEntry(Entry):
         return self
 
 
+class KeepEntry(Entry):
+    """For how long what takes room is kept, in days. The audit stays for ever."""
+
+    output_days: int = Field(Keep().output_days, ge=1, le=36_500, description="What scripts have said.")
+    delivery_days: int = Field(
+        Keep().delivery_days, ge=1, le=36_500, description="What monitors have sent; an alert that has run stays."
+    )
+
+
 class PolicyFile(Entry):
     """The whole file."""
 
@@ -92,6 +101,9 @@ class PolicyFile(Entry):
         default_factory=lambda: BlastRadiusEntry.model_validate({}), description="How far alerts may go."
     )
     freezes: list[FreezeEntry] = Field(default_factory=list, max_length=200, description="When nothing may be started.")
+    keep: KeepEntry = Field(
+        default_factory=lambda: KeepEntry.model_validate({}), description="What goes after a while."
+    )
 
 
 class FilePolicy:
@@ -132,7 +144,9 @@ def _policy(entry: PolicyFile) -> Policy:
     radius = entry.blast_radius
     cap = WindowCap(radius.per_window.most, radius.per_window.within)
     return Policy(
-        BlastRadius(radius.nodes_at_once, cap, radius.percent_of_pool), tuple(_freeze(one) for one in entry.freezes)
+        BlastRadius(radius.nodes_at_once, cap, radius.percent_of_pool),
+        tuple(_freeze(one) for one in entry.freezes),
+        Keep(entry.keep.output_days, entry.keep.delivery_days),
     )
 
 
@@ -162,6 +176,8 @@ def _entry_of(where: Where) -> type[Entry]:
         return WindowEntry
     if where[:1] == ("blast_radius",) and len(where) > 1:
         return BlastRadiusEntry
+    if where[:1] == ("keep",) and len(where) > 1:
+        return KeepEntry
     return FreezeEntry if where[:1] == ("freezes",) and len(where) > 2 else PolicyFile
 
 

@@ -1,7 +1,6 @@
 """Deliveries and alerts on both databases: what is written comes back, once, and what the rails ask is answered."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,8 +13,6 @@ from service.domain.alert import AlertStatus
 from service.domain.delivery import (
     AlertVerdict,
     Breaker,
-    Delivery,
-    DeliveryState,
     HeldBy,
     Pause,
     RecordedAlert,
@@ -26,37 +23,10 @@ from service.domain.run import AttemptState, NodeRunState, Trigger, TriggerKind,
 from service.store import migrate
 from service.store.session import open_database
 from service.store.sql_store import SqlStore
+from tests.store.alerts_made import alert, delivery, later
 from tests.store.made import NOON, TestClock, add, attempt, behind, node_run, run
 
 pytest_plugins = ["lab.fixtures"]
-
-
-def later(minutes: float) -> datetime:
-    return NOON + timedelta(minutes=minutes)
-
-
-def delivery(name: str = "d1", **changed: Any) -> Delivery:
-    made = Delivery(name, "prom", NOON, DeliveryState.ACCEPTED, "ann", f"key-{name}", b"\x00body\xff" * 9, 63, 2)
-    return replace(made, **changed)
-
-
-def alert(index: int = 0, of: str = "d1", **changed: Any) -> RecordedAlert:
-    made = RecordedAlert(
-        f"{of}-{index:05d}",
-        of,
-        index,
-        "prom",
-        "ann",
-        later(index),
-        "f1",
-        AlertStatus.FIRING,
-        NOON,
-        labels={"alertname": "Ghost", "wo": "stück\0"},
-        annotations={"summary": "x"},
-        link="https://example.org/",
-        wake_at=later(index),
-    )
-    return replace(made, **changed)
 
 
 def put(store: SqlStore, *alerts: RecordedAlert, **changed: Any) -> None:

@@ -47,6 +47,8 @@ def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
         ("freezes:\n  - {name: x, from: 2027-01-02, to: 2027-01-01T00:00Z}\n", "Write a time in UTC, as"),
         ("freezes:\n  - {name: x, days: [Fri], lasts: 1h}\n", "`freezes.0.days.0` is 'Fri'"),
         ('freezes:\n  - {name: x, days: [fri], at: "25:00", lasts: 1h}\n', "`freezes.0.at` is '25:00'. Write a time"),
+        ("keep: {delivery_days: 0}\n", ":1: `keep.delivery_days` is the number 0; it must be"),
+        ("keep: {outputs: 3}\n", ":1: `keep.outputs` is not a key that is known here."),
         ("- 3\n", ":1: The file is not a mapping"),
         ("", ":1: The file is empty."),
     ],
