@@ -1,6 +1,6 @@
 """What the use cases of alerts need of the record; the store's ports take these in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -26,6 +26,16 @@ class AlertFilter:
     verdict: AlertVerdict | None = None
     source: str | None = None
     delivery_id: str | None = None
+
+
+@dataclass(frozen=True)
+class AlertBacklog:
+    """What is still to be decided at this moment, in numbers."""
+
+    #: Never judged.
+    unjudged: int
+    #: Held by each; what nothing is held by may be absent.
+    held: Mapping[HeldBy, int]
 
 
 class AlertReader(Protocol):
@@ -54,6 +64,9 @@ class AlertReader(Protocol):
 
     def waiting_alerts(self, *, most: int) -> int:
         """Return how many alerts were never judged; it counts up to `most`."""
+
+    def alert_backlog(self) -> AlertBacklog:
+        """Return how many alerts are still to be decided; it looks at nothing that is."""
 
     def earlier(self, alert: RecordedAlert) -> Earlier | None:
         """Return another alert of the same source, fingerprint and start that has run, or is held."""

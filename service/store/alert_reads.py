@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, and_, func, literal, or_, select, tuple_
 
-from service.app.alert_ports import AlertFilter
+from service.app.alert_ports import AlertBacklog, AlertFilter
 from service.app.paging import Page
 from service.domain.alert import AlertStatus
 from service.domain.delivery import AlertVerdict, Breaker, Delivery, Pause, RecordedAlert
@@ -76,6 +76,12 @@ class AlertReads(Looks):
         """Return how many alerts were never judged; it counts up to `most`."""
         some = select(_A.received_at).where(UNJUDGED).limit(most).subquery()
         return self._connection.execute(select(func.count()).select_from(some)).scalar_one()
+
+    def alert_backlog(self) -> AlertBacklog:
+        """Return how many alerts are still to be decided; it looks at nothing that is."""
+        unjudged = self._connection.execute(select(func.count()).select_from(alerts).where(UNJUDGED)).scalar_one()
+        by = select(_A.held_by, func.count()).where(HELD).group_by(_A.held_by)
+        return AlertBacklog(unjudged, {row[0]: row[1] for row in self._connection.execute(by)})
 
     def earlier(self, alert: RecordedAlert) -> Earlier | None:
         """Return another alert of the same source, fingerprint and start that has run, or is held."""

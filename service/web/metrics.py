@@ -6,7 +6,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from service.app.pause_alerts import standing
 from service.app.service import Service
+from service.domain.delivery import HeldBy
 from service.domain.run import OPEN_STATES, NodeRunState
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -26,6 +28,7 @@ class Metrics:
         )
         self._registry.register(_Backlog(service))
         self._registry.register(_Sources(service))
+        self._registry.register(_Alerts(service))
 
     def count(self, *, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request; status 0: the client was gone."""
@@ -56,6 +59,31 @@ class _Backlog(Collector):
         stuck = backlog.node_runs.get(NodeRunState.STUCK, 0)
         yield GaugeMetricFamily("unstick_node_runs_stuck", "Node runs that a person must resolve.", value=stuck)
         yield GaugeMetricFamily("unstick_gates_open", "Gates that wait for a person.", value=backlog.open_gates)
+
+
+class _Alerts(Collector):
+    """What keeps alerts from starting runs at this moment."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def describe(self) -> Iterator[Metric]:
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        backlog = self._service.store.read(lambda reader: reader.alert_backlog())
+        stops = standing(self._service)
+        held = GaugeMetricFamily("unstick_alerts_held", "Alerts that are judged again later.", labels=["by"])
+        for by in sorted(HeldBy):
+            held.add_metric([by], backlog.held.get(by, 0))
+        latched = GaugeMetricFamily("unstick_breaker_latched", "1: an admin must reset it.", labels=["breaker"])
+        for breaker in stops.breakers:
+            latched.add_metric([breaker.name], float(breaker.latched))
+        paused = float(stops.pause is not None)
+        yield GaugeMetricFamily("unstick_alerts_unjudged", "Alerts that were never judged.", value=backlog.unjudged)
+        yield held
+        yield GaugeMetricFamily("unstick_alerts_paused", "1: no alert starts anything.", value=paused)
+        yield latched
 
 
 class _Sources(Collector):

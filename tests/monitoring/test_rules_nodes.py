@@ -110,6 +110,17 @@ FAULTS: Mapping[str, tuple[Series, Expected]] = {
             **SERVICE,
         ),
     ),
+    "a breaker that has latched": (
+        at_service("breaker_latched", "1+0x120", breaker="blast-radius"),
+        alert(
+            "UnstickBreakerLatched",
+            "The breaker blast-radius is latched: alerts start nothing until an admin has looked.",
+            description="`unstick breaker show` says why, "
+            "and `unstick breaker reset blast-radius --reason ...` closes it.",
+            breaker="blast-radius",
+            **SERVICE,
+        ),
+    ),
     "a source of nodes that does not answer": (
         at_service("node_source_stale", "1+0x120", source="fleet"),
         alert(
@@ -146,6 +157,19 @@ def test_a_service_that_is_down_is_told(tmp_path: Path, up: str, labels: Labels)
     fires(tmp_path, expected, at=20, series={"up{job='unstick',instance='unstick:8000'}": up})
 
 
+def test_a_pause_that_was_forgotten_is_told_after_eight_hours(tmp_path: Path) -> None:
+    expected = alert(
+        "UnstickAlertsPaused",
+        "Alerts have been paused for eight hours, and start nothing.",
+        description="`unstick resume --reason ...` ends the pause; what still fires is judged then.",
+        **SERVICE,
+    )
+
+    up = {"up{job='unstick',instance='unstick:8000'}": "1+0x600"}
+
+    fires(tmp_path, expected, at=500, series={**up, **at_service("alerts_paused", "1+0x600")})
+
+
 NORMAL: Mapping[str, Series] = {
     "a busy mount, where requests always wait": {
         **seen("gpu-01", "fuse_waiting", "16+0x120", connection="58", fstype="fuse.rclone"),
@@ -170,6 +194,7 @@ NORMAL: Mapping[str, Series] = {
     "a node whose containerd has no nvidia": handlers("0+0x120", "0+0x120", "0+0x120"),
     "another handler, of somebody else": handlers("1+0x120", "0+0x120", "0+0x120", handler="kata"),
     "a service that restarts": {"up{job='unstick',instance='unstick:8000'}": "1+0x20 0+0x3 1+0x100"},
+    "a pause over an afternoon": at_service("alerts_paused", "0+0x10 1+0x110"),
     "a gate that is answered within the half hour": at_service("gates_open", "0+0x10 1+0x25 0+0x90"),
     "a node run that is resolved at once": at_service("node_runs_stuck", "0+0x10 1+0x3 0+0x110"),
     "a source that is late once": at_service("node_source_stale", "0+0x10 1+0x3 0+0x110", source="fleet"),

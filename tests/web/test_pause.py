@@ -1,9 +1,11 @@
 """Pause, resume and the breaker over the API."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from service.app.ports import Transaction
-from service.domain.delivery import Breaker
+from service.domain.alert import AlertStatus
+from service.domain.delivery import AlertVerdict, Breaker, Delivery, DeliveryState, HeldBy, Pause, RecordedAlert
 from service.domain.person import Role
 from service.domain.rails import BLAST_RADIUS
 from tests.support.world import World
@@ -41,3 +43,27 @@ def test_a_latched_breaker_is_seen_and_reset_with_a_reason(api: Api, world: Worl
     assert [(one["latched"], one["reset_by"], one["reset_reason"]) for one in after] == [
         (False, "admin", "it was real")
     ]
+
+
+def test_what_keeps_alerts_from_starting_runs_is_a_number_for_monitors(api: Api, world: World) -> None:
+    def stop(transaction: Transaction) -> None:
+        transaction.put_pause(Pause("ann", "a rule is wrong", AT))
+        transaction.put_breaker(Breaker(BLAST_RADIUS, AT, "10 nodes"))
+        made = Delivery("d1", "prom", AT, DeliveryState.ACCEPTED, "prom")
+        held = RecordedAlert("a1", "d1", 0, "prom", "prom", AT, "f1", AlertStatus.FIRING, AT)
+        held = replace(held, judged_at=AT, verdict=AlertVerdict.HELD, held_by=HeldBy.PAUSE, wake_at=AT)
+        new = replace(held, id="a2", index=1, judged_at=None, verdict=None, held_by=None)
+        transaction.add_delivery(made, [held, new])
+
+    world.service.store.write(stop)
+
+    text = api.ask("GET", "/metrics").text
+
+    for line in (
+        "unstick_alerts_paused 1.0",
+        'unstick_breaker_latched{breaker="blast-radius"} 1.0',
+        'unstick_alerts_held{by="pause"} 1.0',
+        'unstick_alerts_held{by="busy"} 0.0',
+        "unstick_alerts_unjudged 1.0",
+    ):
+        assert f"\n{line}\n" in text
