@@ -44,8 +44,10 @@ def _before(transaction: Transaction, of_fault: Sequence[RecordedAlert], resolve
     if not of_fault:
         return ended
     ended = replace(ended, rule=of_fault[0].rule, node=of_fault[0].node)
-    # A run of an earlier occasion has nothing to do with this end.
-    alert = next((one for one in of_fault if one.run_id and one.starts_at == resolved.starts_at), None)
+    # A run of an earlier occasion has nothing to do with this end; a monitor that does not say which occasion is over
+    # (its end begins when it came) means the newest one.
+    unsaid = resolved.starts_at == resolved.ends_at
+    alert = next((one for one in of_fault if one.run_id and (unsaid or one.starts_at == resolved.starts_at)), None)
     if alert is None:
         return ended
     node_runs = [one.node_run for one in transaction.histories(alert.run_id)]

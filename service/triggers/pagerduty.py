@@ -56,8 +56,9 @@ def parse(body: bytes, headers: Mapping[str, str], *, now: datetime) -> Parsed:
 
 def _incident(data: Fields, status: AlertStatus, *, event_type: str, occurred_at: datetime) -> Alert:
     made_at = None if data.get("created_at") is None else moment_of(data["created_at"], "created_at")
-    # An incident that is opened again keeps the time it was made at, and is another occasion all the same.
-    starts_at = made_at if event_type != "incident.reopened" else None
+    # An incident that is opened again keeps the time it was made at, and is another occasion all the same; so its end
+    # does not say which occasion is over, and begins when it came: it ends every one of before.
+    starts_at = made_at if event_type == "incident.triggered" else None
     return Alert(
         fingerprint_of(data.get("id"), "id"),
         status,

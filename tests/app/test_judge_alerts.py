@@ -296,6 +296,22 @@ def test_a_resolved_alert_names_the_run_that_its_occasion_had_started(make: Make
     )
 
 
+def test_an_end_that_does_not_say_since_when_ends_the_newest_occasion(make: Make) -> None:
+    world = follow(make(works("cure")), rule(waive=()))
+    reopened = alert(world)
+    say(world, reopened)
+    run = run_of(world, every(world)[0])
+    world.settle()
+    ended = world.clock.now()
+
+    say(world, replace(resolved(reopened, at=ended), starts_at=ended))
+    world.settle()
+
+    assert [one.state for one in world.node_runs(run)] == [NodeRunState.CANCELLED]
+    say(world, replace(resolved(reopened, at=ended), starts_at=ended))
+    assert every(world)[2].reason == f"It is resolved; run {run.id} had ended before: cancelled."
+
+
 def test_a_run_goes_on_while_one_of_its_alerts_still_fires(make: Make) -> None:
     world = follow(make(works("cure")), rule(waive=()))
     first, second = alert(world, fingerprint="gpu0"), alert(world, fingerprint="gpu1")

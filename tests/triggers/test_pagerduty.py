@@ -55,7 +55,7 @@ def labels(event_type: str) -> dict[str, str]:
     [
         ("incident.triggered", AlertStatus.FIRING, MADE, None),
         ("incident.reopened", AlertStatus.FIRING, OCCURRED, None),
-        ("incident.resolved", AlertStatus.RESOLVED, MADE, OCCURRED),
+        ("incident.resolved", AlertStatus.RESOLVED, OCCURRED, OCCURRED),
     ],
 )
 def test_an_incident_fires_when_it_opens_and_resolves_when_it_closes(
