@@ -72,7 +72,9 @@ def serve(
             with listener:
                 _Serving(settings, ports, lock=lock, clock=clock).run(listener, dev=dev, say=say)
         finally:
+            # What was accepted is committed before anything says that the service has stopped.
             store.close()
+            log.info("serve.stopped")
     finally:
         lock.release()
 
@@ -120,7 +122,6 @@ class _Serving:
             if isinstance(self._inventory, SourcedInventory):
                 self._inventory.close()
             self._executors.close()
-            log.info("serve.stopped")
 
     def _server(self) -> "uvicorn.Server":
         import uvicorn
