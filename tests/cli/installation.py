@@ -81,6 +81,8 @@ class Installation:
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    #: Before the command that serves: the way into another namespace.
+    enter: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Write the files."""
@@ -137,7 +139,7 @@ class Installation:
     @contextmanager
     def serving(self, *arguments: str, env: Mapping[str, str] | None = None) -> Iterator["Serving"]:
         """Start the service, wait until it has said where it is, and end it afterwards."""
-        command = [*_own_run_folder(self.folder), UNSTICK, "serve", *arguments]
+        command = [*self.enter, *_own_run_folder(self.folder), UNSTICK, "serve", *arguments]
         log = (self.folder / "serve.log").open("ab")
         with (
             log,
