@@ -11,6 +11,7 @@ UnstickError
 │   └── EpochLost       409  another owner has taken the node run meanwhile
 ├── Unavailable         503  the store cannot be written, so nothing may be done
 ├── SourceSilent        503  a source of nodes did not answer, or not with what can be read
+├── NotTold             502  a receiver has not taken a notice
 └── BrokenRule          500  a rule of our own code was broken: a defect, never a refusal
 
 Each names its reason, and `way_out` says what to do next.
@@ -56,7 +57,7 @@ class ConfigInvalid(InvalidInput):
 
 
 class Unauthenticated(UnstickError):
-    """No valid token came with the request."""
+    """Who asks has not shown who it is."""
 
     status = 401
     code = "unauthenticated"
@@ -101,6 +102,18 @@ class SourceSilent(UnstickError):
 
     status = 503
     code = "source_silent"
+
+
+class NotTold(UnstickError):
+    """A receiver has not taken a notice."""
+
+    status = 502
+    code = "not_told"
+
+    def __init__(self, reason: str, way_out: str = "", *, final: bool = False) -> None:
+        """Keep why; `final`: the receiver wants no further try."""
+        super().__init__(reason, way_out)
+        self.final = final
 
 
 class BrokenRule(UnstickError):
