@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from service.app.alert_ports import AlertReader, AlertWriter
+from service.app.notice_ports import NoticeReader, NoticeWriter
 from service.app.paging import Page as Page
 from service.app.session_ports import SessionReader, SessionWriter
 from service.domain.alert import Parsed
@@ -156,7 +157,7 @@ class Backlog:
     open_gates: int
 
 
-class Reader(AlertReader, SessionReader, Protocol):
+class Reader(AlertReader, NoticeReader, SessionReader, Protocol):
     """Reads; inside a write it sees what that write has done."""
 
     def run(self, run_id: str) -> Run:
@@ -253,7 +254,7 @@ class Reader(AlertReader, SessionReader, Protocol):
         """Return audit events with a greater seq, oldest first."""
 
 
-class Transaction(Reader, AlertWriter, SessionWriter, Protocol):
+class Transaction(Reader, AlertWriter, NoticeWriter, SessionWriter, Protocol):
     """Reads and writes, in one piece."""
 
     def append(self, fact: Fact) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from service.app.alert_ports import PolicySource
+from service.app.notice_ports import NobodyIsTold, NobodyTells, NoticeSender, NotifySource
 from service.app.ports import Clock, Executors, InventorySource, Receivers, RuleSource, Runbooks, Store
 from service.domain.alert import Parsed
 from service.domain.errors import InvalidInput, Unauthenticated
@@ -63,3 +64,6 @@ class Service:
     receivers: Receivers = field(default_factory=_NobodyReceives)
     #: How far alerts may go without a person.
     policy: PolicySource = field(default_factory=_NoPolicy)
+    #: Who is told what, and how it is sent.
+    notify: NotifySource = field(default_factory=NobodyIsTold)
+    sender: NoticeSender = field(default_factory=NobodyTells)

@@ -28,6 +28,7 @@ from service.store import cursor as cursors
 from service.store import output, rows, tables
 from service.store.alert_reads import AlertReads
 from service.store.faults import missing
+from service.store.notice_reads import NoticeReads
 from service.store.sign_in_reads import SignInReads
 
 Part = TypeVar("Part", Attempt, Gate, Resolution)
@@ -64,7 +65,7 @@ def _by_id(table: Table) -> Select[Any]:
     return select(table).where(table.c.id == bindparam("key"))
 
 
-class SqlReader(AlertReads, SignInReads):
+class SqlReader(AlertReads, NoticeReads, SignInReads):
     """Looks at one consistent state of the database."""
 
     def run(self, run_id: str) -> Run:

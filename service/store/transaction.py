@@ -18,6 +18,7 @@ from service.domain.script import OutputChunk
 from service.store import audit, node_run_writes, output, retention, rows, tables
 from service.store.alert_transaction import AlertTransaction
 from service.store.faults import missing, refusal
+from service.store.notice_writes import NoticeWrites
 from service.store.sign_in_writes import SignInTransaction
 
 # Ready, since every script needs them: to put one together costs more than SQLite needs to play it.
@@ -29,7 +30,7 @@ _WITHDRAWN = (GateState.VOID, GateState.EXPIRED)
 _LETS_RUN = tuple(state for state in GateState if state.lets_run)
 
 
-class SqlTransaction(AlertTransaction, SignInTransaction):
+class SqlTransaction(AlertTransaction, NoticeWrites, SignInTransaction):
     """Reads and writes of one change. When a method raises Conflict, that method has changed nothing."""
 
     def __init__(self, connection: Connection, *, clock: Clock) -> None:
