@@ -56,7 +56,7 @@ def receive(service: Service, incoming: Incoming, parsed: Parsed) -> Receipt:
         ignored=parsed.ignored or ("" if state is DeliveryState.ACCEPTED else "There are no alerts in it."),
         confirm_url=parsed.confirm_url,
     )
-    return _record(service, delivery, _alerts(delivery, parsed))
+    return _record(service, delivery, alerts_of(delivery, parsed))
 
 
 def reject(service: Service, incoming: Incoming, reason: str) -> Receipt:
@@ -86,8 +86,7 @@ def _record(service: Service, delivery: Delivery, alerts: tuple[RecordedAlert, .
                 return Receipt(first.id, repeated=True)
         if alerts and transaction.waiting_alerts(most=MOST_WAITING) >= MOST_WAITING:
             raise Unavailable(f"{MOST_WAITING} alerts wait to be judged.", "Send it again later; nothing was taken.")
-        transaction.add_delivery(delivery, alerts)
-        transaction.append(_fact(delivery, alerts))
+        add_delivery(transaction, delivery, alerts)
         return Receipt(delivery.id)
 
     receipt = service.store.write(record)
@@ -111,7 +110,13 @@ def _fact(delivery: Delivery, alerts: tuple[RecordedAlert, ...]) -> Fact:
     return Fact(action, f"delivery/{delivery.id}", delivery.delivered_by, body=body)
 
 
-def _alerts(delivery: Delivery, parsed: Parsed) -> tuple[RecordedAlert, ...]:
+def add_delivery(transaction: Transaction, delivery: Delivery, alerts: tuple[RecordedAlert, ...]) -> None:
+    """Add a delivery with its alerts and its fact, in a transaction that is under way."""
+    transaction.add_delivery(delivery, alerts)
+    transaction.append(_fact(delivery, alerts))
+
+
+def alerts_of(delivery: Delivery, parsed: Parsed) -> tuple[RecordedAlert, ...]:
     """Return the alerts in their places; those that could not be understood have their verdict already."""
     aside = {one.index: one.reason for one in parsed.set_aside}
     places = (index for index in count() if index not in aside)
