@@ -23,6 +23,7 @@ from service.app.guard import GuardedExecutor
 from service.app.load_runbooks import RunbookFolder
 from service.app.ports import Clock, Executor, Executors, Store
 from service.app.service import Service
+from service.app.survey_node import NodeSurveyor
 from service.domain.errors import NotFound
 from service.domain.node import Endpoint, Inventory
 from service.domain.public_key import PublicKey
@@ -89,6 +90,7 @@ def build_service(settings: Settings, ports: Ports, *, clock: Clock) -> Service:
         inventory=open_inventory(settings, ports.executors, clock=clock),
         executors=ports.executors,
         service_id=service_id(settings),
+        surveyor=NodeSurveyor(ports.executors, clock, service_id=service_id(settings)),
     )
     return with_alerts(service, settings)
 

@@ -1,4 +1,8 @@
-"""Open and close gates, as the loop asks for it; persons answer them in `decide`."""
+"""Open and close gates, as the loop asks for it; persons answer them in `decide`.
+
+What runs on the node is looked at before a gate is opened, and stands with it. Where that is over the limits of
+policy.yaml a gate that a rule has waived is opened for a person after all.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,15 +12,17 @@ from service.app.driven import SELF, Driven, still_decided
 from service.app.ports import Transaction
 from service.domain.action import CloseGate, OpenGate
 from service.domain.audit import Fact
-from service.domain.errors import Conflict
+from service.domain.errors import ConfigInvalid, Conflict
 from service.domain.plan import gate_digest
 from service.domain.run import Gate, GateState, History
+from service.domain.survey import Survey, judged
 
 
 def open_gate(driven: Driven, history: History, *, opening: OpenGate) -> None:
     """Write down a gate: open, or waived by the rule that fired; none when a person was faster."""
     gate = _new_gate(driven, history, opening=opening)
-    body = {
+    waived = gate.state is GateState.WAIVED
+    body: dict[str, object] = {
         "gate": gate.id,
         "kind": gate.kind,
         "digest": gate.digest,
@@ -24,8 +30,10 @@ def open_gate(driven: Driven, history: History, *, opening: OpenGate) -> None:
         "targets": list(gate.targets),
         "expires_at": gate.expires_at.astimezone(UTC).isoformat(),
         "check_attempt_id": gate.check_attempt_id,
-        "rule": driven.run.trigger.name if opening.waived else None,
+        "rule": driven.run.trigger.name if waived else None,
     }
+    if gate.survey is not None:
+        body |= {"occupants": gate.survey.counts(), "over": list(gate.survey.over)}
 
     def record(transaction: Transaction) -> None:
         if not still_decided(driven, transaction, history, acting=True):
@@ -37,8 +45,26 @@ def open_gate(driven: Driven, history: History, *, opening: OpenGate) -> None:
     driven.service.store.write(record)
 
 
+def _look(driven: Driven, history: History, *, opening: OpenGate) -> Survey | None:
+    """Look at what runs on the node; a limit counts only where nobody would be asked otherwise."""
+    service, node_run = driven.service, history.node_run
+    inventory = service.inventory.current()
+    node = inventory.nodes.get(node_run.node)
+    survey = service.surveyor.survey(node, inventory) if node is not None else None
+    if survey is None or node is None or not opening.waived:
+        return survey
+    try:
+        limits = service.policy.current().occupants
+    except ConfigInvalid as wrong:
+        # Without limits nobody knows whether the machine may go on alone.
+        return replace(survey, over=(f"The limits are not known: {wrong.reason}",))
+    return judged(survey, limits, pools=node.pools)
+
+
 def _new_gate(driven: Driven, history: History, *, opening: OpenGate) -> Gate:
     node_run = history.node_run
+    survey = _look(driven, history, opening=opening)
+    waived = opening.waived and not (survey is not None and survey.over)
     now = driven.service.clock.now()
     digest = gate_digest(
         plan_digest=driven.run.digest,
@@ -55,13 +81,14 @@ def _new_gate(driven: Driven, history: History, *, opening: OpenGate) -> Gate:
         step=opening.step,
         round=opening.round,
         kind=opening.kind,
-        state=GateState.WAIVED if opening.waived else GateState.OPEN,
+        state=GateState.WAIVED if waived else GateState.OPEN,
         digest=digest,
         boot_id=opening.boot_id,
         targets=opening.targets,
         opened_at=now,
         expires_at=now + driven.runbook.limits.approval_expires,
         check_attempt_id=opening.check_attempt_id,
+        survey=survey,
     )
 
 

@@ -1,8 +1,8 @@
 """Judge alerts: which rule answers, on which node, and whether the rails let its run start.
 
-Plans are made outside the transaction, since they cost the most. Inside it the rails are looked at again, with what is
-true there, and run, verdict and fact are written in one piece. Nothing is lost in between: an alert without a verdict
-is due until it has one.
+Who else has a node is asked, and plans are made, outside the transaction, since they cost the most. Inside it the rails
+are looked at again, with what is true there, and run, verdict and fact are written in one piece.
+Nothing is lost in between: an alert without a verdict is due until it has one.
 """
 
 from collections.abc import Sequence
@@ -26,6 +26,7 @@ from service.domain.rails import BLAST_RADIUS, AlertJudgement, Question, judge
 from service.domain.rule import Rule, RuleSet
 from service.domain.run import Trigger, TriggerKind
 from service.domain.shown_text import shown_moment
+from service.domain.survey import Part, foreign_owner
 
 #: Alerts in one transaction: few enough that nobody else waits long for the writer.
 BATCH = 20
@@ -53,7 +54,11 @@ class _Considered:
     judgement: AlertJudgement | None = None
     rule: str = ""
     node: str = ""
+    #: Whether the rails would let it run, as far as they were asked.
+    would_run: bool = False
     prepared: Prepared | None = None
+    #: Who else has the node, where that was asked.
+    owners: Part | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,8 @@ def judge_alerts(service: Service, alerts: Sequence[RecordedAlert]) -> None:
     moment = _Now(
         service, service.rules.current(), service.inventory.current(), service.policy.current(), service.clock.now()
     )
-    considered = [_planned(moment, _consider(moment, alert)) for alert in alerts]
+    considered = _with_owners(moment, [_asked_first(moment, _consider(moment, alert)) for alert in alerts])
+    considered = [_planned(moment, one) for one in considered]
 
     def record(transaction: Transaction) -> bool:
         transaction.lock_alerts()
@@ -141,13 +147,42 @@ def _consider(moment: _Now, alert: RecordedAlert) -> _Considered:
     return replace(decided, asked=_Asked(question, request))
 
 
-def _planned(moment: _Now, one: _Considered) -> _Considered:
-    """Plan the run of an alert that would start it by what is known now; the others need no plan."""
-    asked, service = one.asked, moment.service
-    if asked is None:
+def _asked_first(moment: _Now, one: _Considered) -> _Considered:
+    """Mark an alert that would start its run by what is known now; the others need neither a look nor a plan."""
+    if one.asked is None:
         return one
-    judgement = service.store.read(lambda reader: _ask_rails(moment, reader, one))
-    if judgement.verdict is not AlertVerdict.RAN:
+    judgement = moment.service.store.read(lambda reader: _ask_rails(moment, reader, one))
+    return replace(one, would_run=judgement.verdict is AlertVerdict.RAN)
+
+
+def _with_owners(moment: _Now, considered: list[_Considered]) -> list[_Considered]:
+    """Ask who else has the nodes that would be disrupted: of as many as may be at the same time.
+
+    An alert on one of the others keeps no mark, and so is looked at again at once if the rails still let it run.
+    """
+    service, inventory = moment.service, moment.inventory
+    wanted_nodes = dict.fromkeys(one.node for one in considered if _would_act(one))
+    nodes = [inventory.nodes[name] for name in wanted_nodes][: moment.policy.blast_radius.nodes_at_once]
+    if not nodes:
+        return considered
+    owners = service.surveyor.owners(nodes, inventory)
+    known = {node.name for node in nodes}
+    return [
+        replace(
+            one, owners=owners.get(one.node), would_run=one.would_run and (one.node in known or not _would_act(one))
+        )
+        for one in considered
+    ]
+
+
+def _would_act(one: _Considered) -> bool:
+    return one.would_run and one.asked is not None and one.asked.question.acts
+
+
+def _planned(moment: _Now, one: _Considered) -> _Considered:
+    """Plan the run of an alert that would start it."""
+    asked, service = one.asked, moment.service
+    if asked is None or not one.would_run or foreign_owner(one.owners, one.node):
         return one
     try:
         return replace(one, prepared=prepare(service, asked.request))
@@ -162,7 +197,13 @@ def _ask_rails(moment: _Now, reader: Reader, one: _Considered) -> AlertJudgement
     if asked is None:
         raise BrokenRule(f"The alert {one.alert.id} has neither a judgement nor a rule.")
     facts = rail_facts(
-        reader, one.alert, question=asked.question, inventory=moment.inventory, policy=moment.policy, now=moment.now
+        reader,
+        one.alert,
+        question=asked.question,
+        inventory=moment.inventory,
+        policy=moment.policy,
+        now=moment.now,
+        owners=one.owners,
     )
     return judge(asked.question, facts, policy=moment.policy, now=moment.now)
 

@@ -8,13 +8,21 @@ from service.domain.node import Inventory
 from service.domain.policy import Policy
 from service.domain.rails import BLAST_RADIUS, PastRun, PoolLoad, Question, RailFacts
 from service.domain.run import NodeRun
+from service.domain.survey import Part
 
 #: More of the past of a node is not looked at: the most attempts that a rule may allow are fewer.
 PAST_RUNS = 200
 
 
 def rail_facts(
-    reader: Reader, alert: RecordedAlert, *, question: Question, inventory: Inventory, policy: Policy, now: datetime
+    reader: Reader,
+    alert: RecordedAlert,
+    *,
+    question: Question,
+    inventory: Inventory,
+    policy: Policy,
+    now: datetime,
+    owners: Part | None = None,
 ) -> RailFacts:
     """Return what is known; the rest is not asked for an alert that is known already: a storm is made of those."""
     earlier = reader.earlier(alert)
@@ -39,6 +47,7 @@ def rail_facts(
         disrupted=len(disrupted),
         in_window=reader.disrupted_since(since),
         pools=tuple(_load(pool, inventory, disrupted) for pool in inventory.nodes[name].pools),
+        owners=owners,
     )
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from service.app.alert_ports import PolicySource
 from service.app.notice_ports import NobodyIsTold, NobodyTells, NoticeSender, NotifySource
 from service.app.ports import Clock, Executors, InventorySource, Receivers, RuleSource, Runbooks, Store
+from service.app.survey_ports import NobodyLooks, Surveyor
 from service.domain.alert import Parsed
 from service.domain.errors import InvalidInput, Unauthenticated
 from service.domain.policy import Policy
@@ -67,3 +68,5 @@ class Service:
     #: Who is told what, and how it is sent.
     notify: NotifySource = field(default_factory=NobodyIsTold)
     sender: NoticeSender = field(default_factory=NobodyTells)
+    #: Who looks at what runs on a node before it is disrupted.
+    surveyor: Surveyor = field(default_factory=NobodyLooks)

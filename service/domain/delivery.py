@@ -87,6 +87,8 @@ class HeldBy(StrEnum):
     BLAST_RADIUS = "blast_radius"
     #: A source of nodes has not answered, so whether there is such a node is not known.
     INVENTORY = "inventory"
+    #: Somebody else has the node: it is cordoned or drained by others, or about to be rebooted by them.
+    OWNER = "owner"
     #: A fault of the service itself.
     FAULT = "fault"
 

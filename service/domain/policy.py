@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
+from service.domain.survey import NO_LIMITS, OccupantLimits
+
 
 @dataclass(frozen=True)
 class WindowCap:
@@ -78,6 +80,8 @@ class Policy:
     blast_radius: BlastRadius = BlastRadius()
     freezes: tuple[Freeze, ...] = ()
     keep: Keep = Keep()
+    #: More than that on a node, and a person answers the gates that a rule has waived.
+    occupants: OccupantLimits = NO_LIMITS
 
     def frozen(self, now: datetime, pools: Iterable[str]) -> tuple[Freeze, datetime] | None:
         """Return the freeze that lasts longest for a node in these pools, and its end; None when there is none."""

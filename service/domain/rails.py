@@ -2,8 +2,8 @@
 replay of what came in long ago.
 
 The order is that in which a person would ask: is this news, is it still true, may anything happen at all, was enough
-tried on this node, is the node free, and is too much going on elsewhere. What is answered by no is said; what may be
-answered otherwise later is held.
+tried on this node, is the node free, is too much going on elsewhere, and is the node somebody else's. What is answered
+by no is said; what may be answered otherwise later is held.
 """
 
 from collections.abc import Iterable
@@ -15,6 +15,7 @@ from service.domain.policy import Policy
 from service.domain.rule import Rule
 from service.domain.run import OPEN_STATES, Hold, NodeRunState, Verdict
 from service.domain.shown_text import shown_moment
+from service.domain.survey import Part, foreign_owner
 
 #: The breaker that the cap of a window latches.
 BLAST_RADIUS = "blast-radius"
@@ -94,6 +95,8 @@ class RailFacts:
     #: Nodes that alerts have disrupted within the window, since the breaker was last reset.
     in_window: frozenset[str] = frozenset()
     pools: tuple[PoolLoad, ...] = ()
+    #: Who else has the node; None: nobody was asked, as in a replay.
+    owners: Part | None = None
 
 
 @dataclass(frozen=True)
@@ -236,7 +239,16 @@ def _is_too_much(case: _Case) -> AlertJudgement | None:
     return None
 
 
-_RAILS = (_is_known, _is_stale, _is_paused, _is_tried, _is_taken, _is_too_much)
+def _is_owned(case: _Case) -> AlertJudgement | None:
+    owners = case.facts.owners
+    if owners is None or not case.question.acts:
+        return None
+    reason = foreign_owner(owners, case.question.node)
+    return _held(case, HeldBy.OWNER, reason) if reason else None
+
+
+# Who else has the node is asked last: it costs a look at a cluster.
+_RAILS = (_is_known, _is_stale, _is_paused, _is_tried, _is_taken, _is_too_much, _is_owned)
 
 
 def _stale(reason: str) -> AlertJudgement:

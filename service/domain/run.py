@@ -8,6 +8,7 @@ from typing import Any
 
 from service.domain.runbook import ApprovalKind, ParamValue
 from service.domain.script import NotStarted, ScriptKind
+from service.domain.survey import Survey
 
 
 class NodeRunState(StrEnum):
@@ -289,6 +290,8 @@ class Gate:
     decided_by: str | None = None
     decided_at: datetime | None = None
     reason: str = ""
+    #: What ran on the node when it was opened. It changes by itself, so no digest binds it. None: nobody looked.
+    survey: Survey | None = None
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from service.domain.runbook import ApprovalKind
 from service.domain.script import NotStarted, ScriptKind, Stream
 from service.store.columns import JsonList, JsonObject, Plain, RecordedTime, Results, UtcTime, Word
 from service.store.metadata import metadata, partial_index
+from service.store.survey_column import Surveyed
 
 
 def _among(states: frozenset[NodeRunState]) -> str:
@@ -226,6 +227,7 @@ gates = Table(
     Column("decided_by", Plain),
     Column("decided_at", UtcTime),
     Column("reason", Plain, nullable=False),
+    Column("survey", Surveyed),
     UniqueConstraint("node_run_id", "step", "round"),
     Index(None, "opened_at", "id"),
     Index(None, "state", "opened_at", "id"),

@@ -16,6 +16,7 @@ from service.app.runbook_schema import Entry, Line, SomeTime, refuse, shown
 from service.app.runbook_yaml import Bounds, Document, Where, decode, read_document
 from service.domain.errors import ConfigInvalid
 from service.domain.policy import BlastRadius, Freeze, Keep, Policy, WindowCap
+from service.domain.survey import OccupantLimits
 
 _OF_A_POLICY = Bounds(
     64 * 1024, 2_000, "Remove freezes that are over.", if_empty="Remove the file; defaults hold then."
@@ -94,6 +95,27 @@ class KeepEntry(Entry):
     )
 
 
+Most = Annotated[int | None, Field(ge=0, le=100_000)]
+
+
+class OccupantsEntry(Entry):
+    """How much may run on a node before a person answers the gates that a rule has waived."""
+
+    pods: Most = Field(None, description="Pods, but for those of a DaemonSet, static ones, and those that have ended.")
+    jobs: Most = Field(None, description="Jobs of Slurm.")
+    users: Most = Field(None, description="Users with a session, but for system users and the login of unstick.")
+    gpu_processes: Most = Field(None, description="Processes that compute on a GPU.")
+    only_for: list[Line] = Field(
+        default_factory=list, max_length=200, description="Only on nodes in these pools; empty: on every node."
+    )
+
+    @model_validator(mode="after")
+    def _something(self) -> "OccupantsEntry":
+        if all(most is None for most in (self.pods, self.jobs, self.users, self.gpu_processes)):
+            raise refuse("limits nothing", "Name how many `pods`, `jobs`, `users` or `gpu_processes` there may be.")
+        return self
+
+
 class PolicyFile(Entry):
     """The whole file."""
 
@@ -101,6 +123,9 @@ class PolicyFile(Entry):
         default_factory=lambda: BlastRadiusEntry.model_validate({}), description="How far alerts may go."
     )
     freezes: list[FreezeEntry] = Field(default_factory=list, max_length=200, description="When nothing may be started.")
+    occupants: OccupantsEntry | None = Field(
+        None, description="What may run on a node that an alert disrupts without a person."
+    )
     keep: KeepEntry = Field(
         default_factory=lambda: KeepEntry.model_validate({}), description="What goes after a while."
     )
@@ -147,7 +172,12 @@ def _policy(entry: PolicyFile) -> Policy:
         BlastRadius(radius.nodes_at_once, cap, radius.percent_of_pool),
         tuple(_freeze(one) for one in entry.freezes),
         Keep(entry.keep.output_days, entry.keep.delivery_days),
+        OccupantLimits() if entry.occupants is None else _occupants(entry.occupants),
     )
+
+
+def _occupants(entry: OccupantsEntry) -> OccupantLimits:
+    return OccupantLimits(entry.pods, entry.jobs, entry.users, entry.gpu_processes, tuple(entry.only_for))
 
 
 def _freeze(entry: FreezeEntry) -> Freeze:
@@ -176,6 +206,8 @@ def _entry_of(where: Where) -> type[Entry]:
         return WindowEntry
     if where[:1] == ("blast_radius",) and len(where) > 1:
         return BlastRadiusEntry
+    if where[:1] == ("occupants",) and len(where) > 1:
+        return OccupantsEntry
     if where[:1] == ("keep",) and len(where) > 1:
         return KeepEntry
     return FreezeEntry if where[:1] == ("freezes",) and len(where) > 2 else PolicyFile
