@@ -12,15 +12,19 @@ from service.web import errors, openapi, proving
 from service.web.auth import Authentication, refuse_undeclared
 from service.web.edge import Edge, HeadAsGet
 from service.web.event_feed import EventFeed
+from service.web.failed_sign_ins import FailedSignIns
 from service.web.limits import BodyLimits
 from service.web.metrics import Metrics
+from service.web.page_guard import PageGuard
 from service.web.routes import (
+    alerting_page,
     alerts,
     approvals,
     attempts,
     audit,
     docs,
     events,
+    gates_page,
     health,
     inventory,
     nodes,
@@ -28,6 +32,7 @@ from service.web.routes import (
     plans,
     runbooks,
     runs,
+    sign_in,
     webhooks,
 )
 from service.web.routes.health import ReadinessCheck
@@ -47,6 +52,9 @@ _ROUTERS: tuple[APIRouter, ...] = (
     audit.router,
     health.router,
     docs.router,
+    sign_in.router,
+    gates_page.router,
+    alerting_page.router,
 )
 
 
@@ -75,6 +83,7 @@ def create_app(
     app.state.metrics = metrics
     app.state.event_feed = feed
     app.state.share = proving.Share()
+    app.state.failed_sign_ins = FailedSignIns()
     for router in _ROUTERS:
         # Each router has its whole path and its refusals: a route stands here as it was declared.
         app.router.routes.extend(router.routes)
@@ -84,6 +93,7 @@ def create_app(
     # The last one added is the outermost.
     app.add_middleware(BodyLimits)
     app.add_middleware(Authentication, service=service)
+    app.add_middleware(PageGuard, service=service)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Edge, service=service, metrics=metrics)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]

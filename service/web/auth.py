@@ -19,9 +19,10 @@ from service.app.tokens import authenticate
 from service.domain.errors import BrokenRule, Forbidden, Unauthenticated, UnstickError
 from service.domain.person import Permission, Person, roles_that_may, way_to_role
 from service.web import errors
+from service.web.page_paths import SIGN_IN, is_page
 
 #: What anybody may read: whether the service lives, and how it is spoken to.
-OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/docs", "/openapi.json"})
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/docs", "/openapi.json", SIGN_IN})
 OPEN_FOLDER = "/static/"
 #: Where senders of alerts deliver. They prove themselves by what they send, which the route's declaration sees to.
 _WEBHOOK = re.compile(r"/webhooks/[^/]+")
@@ -39,7 +40,8 @@ class Authentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let known persons through, and everybody to what is open."""
-        if scope["type"] != "http" or is_open(scope["path"]) or is_webhook(scope):
+        # At the pages it is `page_guard.PageGuard` that knows who asks: a token opens none of them.
+        if scope["type"] != "http" or is_open(scope["path"]) or is_webhook(scope) or is_page(scope["path"]):
             await self._app(scope, receive, send)
             return
         try:
@@ -73,11 +75,7 @@ class Needs(Declares):
         person = request.scope.get("unstick.person")
         if not isinstance(person, Person):
             raise errors.UNKNOWN
-        if not person.may(self.permission):
-            raise Forbidden(
-                f"{person.with_roles}, which may not {self.permission}.",
-                way_to_role(person.name, *roles_that_may(self.permission)),
-            )
+        insist_on(person, self.permission)
         return person
 
 
@@ -98,6 +96,15 @@ def identify(service: Service, headers: Headers) -> Person:
     if scheme.lower() != "bearer" or not token.isascii() or not 0 < len(token) <= _LONGEST_TOKEN:
         raise errors.UNKNOWN
     return authenticate(service, token)
+
+
+def insist_on(person: Person, permission: Permission) -> None:
+    """Raise Forbidden when a person lacks a permission."""
+    if not person.may(permission):
+        raise Forbidden(
+            f"{person.with_roles}, which may not {permission}.",
+            way_to_role(person.name, *roles_that_may(permission)),
+        )
 
 
 def is_webhook(scope: Scope) -> bool:

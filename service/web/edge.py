@@ -51,7 +51,8 @@ class Edge:
             if answered.status is not None:
                 # The answer has begun; only a cut connection tells the client that it is not whole.
                 raise ConnectionAbortedError from error
-            await errors.answer(errors.internal_problem(answered.request_id))(scope, receive, answered)
+            problem = errors.internal_problem(answered.request_id)
+            await errors.answer(problem, scope=scope)(scope, receive, answered)
         finally:
             self._metrics.count(
                 method=method,

@@ -1,4 +1,7 @@
-"""Every refusal as problem+json (RFC 9457): what is wrong, and what to do next. Never a traceback, never an input."""
+"""Every refusal as problem+json (RFC 9457), or as a page: what is wrong, and what to do next.
+
+Never a traceback, never an input.
+"""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -10,8 +13,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from service.domain.errors import BrokenRule, Unauthenticated, UnstickError
+from service.web import rendering
+from service.web.page_paths import wants_page
 from service.web.schemas.common import SAFE, UNSAFE
 from service.web.schemas.problem import Fault, Problem
 
@@ -98,9 +104,13 @@ def http_problem(status: int, detail: str, *, way_out: str = "", errors: Sequenc
     )
 
 
-def answer(problem: Problem, *, headers: Mapping[str, str] | None = None) -> ProblemResponse:
-    """Return a problem as a response."""
+def answer(problem: Problem, *, headers: Mapping[str, str] | None = None, scope: Scope | None = None) -> Response:
+    """Return a problem as a response: as a page for a browser at a page's address."""
     more = {"WWW-Authenticate": 'Bearer realm="unstick"'} if problem.status == HTTPStatus.UNAUTHORIZED else {}
+    if scope is not None and wants_page(scope):
+        refusal = rendering.refusal(problem, scope)
+        refusal.headers.update({**(headers or {}), **more})
+        return refusal
     body = problem.model_dump(mode="json", exclude_defaults=True)
     return ProblemResponse(body, problem.status, headers={**(headers or {}), **more})
 
@@ -112,19 +122,20 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     if not isinstance(error, UnstickError) or isinstance(error, BrokenRule):
         raise error
-    return answer(problem_of(error))
+    return answer(problem_of(error), scope=request.scope)
 
 
-async def _invalid(_request: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
     faults = [_fault(one) for one in error.errors()[:_MOST_FAULTS]]
     detail = "; ".join(f"{fault.where}: {fault.reason.removesuffix('.')}" for fault in faults[:3])
     more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
-    return answer(http_problem(422, f"{detail}{more}.", way_out="/docs shows what is expected.", errors=faults))
+    problem = http_problem(422, f"{detail}{more}.", way_out="/docs shows what is expected.", errors=faults)
+    return answer(problem, scope=request.scope)
 
 
 async def _http(request: Request, error: Exception) -> Response:
@@ -135,11 +146,12 @@ async def _http(request: Request, error: Exception) -> Response:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=allow)
         problem = http_problem(405, f"{request.method} is not possible here.", way_out=_WAYS_OUT[405])
-        return answer(problem, headers=allow)
+        return answer(problem, headers=allow, scope=request.scope)
     detail = {400: "The body cannot be read as JSON.", 404: "There is nothing at this address."}.get(
         error.status_code, HTTPStatus(error.status_code).phrase
     )
-    return answer(http_problem(error.status_code, detail, way_out=_WAYS_OUT.get(error.status_code, "")))
+    problem = http_problem(error.status_code, detail, way_out=_WAYS_OUT.get(error.status_code, ""))
+    return answer(problem, scope=request.scope)
 
 
 def _methods(request: Request) -> list[str]:

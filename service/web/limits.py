@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.web import errors
 from service.web.auth import is_webhook
+from service.web.page_paths import is_page
 from service.web.schemas.problem import Problem
 
 MOST_BYTES = 1024 * 1024
@@ -30,7 +31,9 @@ class BodyLimits:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse with 408, 413 or 415, or hand the body on."""
-        if scope["type"] != "http" or scope["method"] not in _WITH_BODY or is_webhook(scope):
+        # Deliveries and forms are read where their sender is proven.
+        read_elsewhere = scope["type"] != "http" or is_webhook(scope) or is_page(scope["path"])
+        if read_elsewhere or scope["method"] not in _WITH_BODY:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -41,7 +44,7 @@ class BodyLimits:
         if read and not _is_json(headers):
             await errors.answer(_NOT_JSON)(scope, receive, send)
             return
-        await self._app(scope, _replay(read, receive), send)
+        await self._app(scope, replay(read, receive), send)
 
 
 async def read_body(
@@ -84,11 +87,11 @@ def _is_json(headers: Headers) -> bool:
     return kind == "application/json"
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replay(body: bytes, receive: Receive) -> Receive:
     """Return a channel that gives the body that was read, then what comes after it."""
     left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def replay() -> Message:
+    async def again() -> Message:
         return left.pop() if left else await receive()
 
-    return replay
+    return again

@@ -17,7 +17,7 @@ from service.web.auth import Needs, permissions, refuse_undeclared
 from tests.support.world import SteppedClock, World
 from tests.web.api import CURE, Api, problem
 
-OPEN = {"/", "/healthz", "/readyz", "/docs", "/openapi.json", "/static"}
+OPEN = {"/", "/healthz", "/readyz", "/docs", "/openapi.json", "/static", "/sign-in"}
 DIGEST = "0" * 64
 HOLD = {"reason": "the vendor looks at it"}
 #: Every address with a method, a body, and the roles that may use it. 404 and 409 mean: let in.
@@ -65,6 +65,16 @@ ROUTES: list[tuple[str, str, object, set[Role]]] = [
 ]
 #: No person's token opens these: the sender proves to be the source (test_webhooks.py).
 PROVEN = {("POST", "/webhooks/{source}")}
+#: No token opens these: a browser comes with a session (test_pages.py).
+PAGES = {
+    ("POST", "/sign-out"),
+    ("GET", "/gates"),
+    ("GET", "/gates/{gate_id}"),
+    ("POST", "/gates/{gate_id}/answer"),
+    ("POST", "/alerting/pause"),
+    ("POST", "/alerting/resume"),
+    ("POST", "/alerting/reset"),
+}
 FILLED = {
     "breaker": "blast-radius",
     "alert_id": "none",
@@ -103,7 +113,7 @@ def test_the_table_of_this_test_knows_every_route(world: World) -> None:
         for method in route.methods or ()
     }
 
-    assert declared == {(method, path) for method, path, _, _ in ROUTES} | PROVEN
+    assert declared == {(method, path) for method, path, _, _ in ROUTES} | PROVEN | PAGES
 
 
 @pytest.mark.parametrize("role", [*Role, None])

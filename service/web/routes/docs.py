@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.types import Scope
+
+from service.web.page_paths import GATES
+from service.web.sessions import secret_of
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "static"
 #: Swagger UI draws its icons from data: URLs in its style sheet. Nothing inline may run, nothing foreign be loaded.
@@ -25,9 +28,9 @@ def show_docs() -> Response:
 
 
 @router.get("/")
-def show_start() -> Response:
-    """Lead to the page."""
-    return RedirectResponse("/docs")
+def show_start(request: Request) -> Response:
+    """Lead a browser that has signed in to the gates, everybody else to the page."""
+    return RedirectResponse(GATES if secret_of(request.headers) else "/docs")
 
 
 class Files(StaticFiles):
