@@ -71,6 +71,7 @@ def show(
         _header(run)
         _steps(run)
         _gates(run)
+        _occupants(run)
         _targets(run)
         if output:
             _outputs(service, run)
@@ -100,6 +101,9 @@ def _header(run: dict[str, Any]) -> None:
     if run.get("created_at"):
         asked += f" at {run['created_at']}"
     say(f"{asked}{': ' if run.get('reason') else ''}{run.get('reason') or ''}")
+    trigger = run.get("trigger") or {}
+    if trigger.get("kind") in ("alert", "sweep"):
+        say(f"started by the {'rule' if trigger['kind'] == 'alert' else 'sweep'} {trigger['name']}")
     for key, words in (("retry_of", "a retry of"), ("escalated_from", "escalated from")):
         if run.get(key):
             say(f"{words} run {run[key]}")
@@ -149,7 +153,7 @@ def _gates(run: dict[str, Any]) -> None:
             gate["step"],
             gate["kind"],
             gate.get("state"),
-            gate.get("decided_by"),
+            gate.get("decided_by") or (f"rule {run['trigger']['name']}" if gate.get("state") == "waived" else None),
             gate["expires_at"],
         )
         for gate in run.get("gates", ())
@@ -157,6 +161,17 @@ def _gates(run: dict[str, Any]) -> None:
     if rows:
         say()
         print_table(("gate", "node", "step", "kind", "state", "answered by", "expires at"), rows)
+
+
+def _occupants(run: dict[str, Any]) -> None:
+    """Print what ran on the nodes when their gates were opened, and why a waived one was opened after all."""
+    looked = [gate for gate in run.get("gates", ()) if gate.get("occupants")]
+    if looked:
+        say()
+    for gate in looked:
+        say(f"{gate['node']}, when the gate of {gate['step']} was opened: {gate['occupants']}")
+        for why in gate["over"]:
+            say(f"  a person is asked, though a rule has waived it: {why}")
 
 
 def _targets(run: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -156,6 +157,11 @@ def test_an_alert_is_delivered_judged_listed_and_played_again(place: Installatio
         (one,) = json.loads(ann("alerts", "--json").stdout)["items"]
         shown = ann("alerts", one["id"])
         replayed = ann("alerts", one["id"], "--replay")
+        now = {"startsAt": datetime.now(UTC).isoformat()}
+        fresh = group(alert(alertname="Hangs", instance="n02", code="0") | now)
+        httpx.post(f"{serving.url}/webhooks/prom", content=fresh, headers=bearer, trust_env=False)
+        eventually(lambda: ann.latest("n02").get("state") == "succeeded")
+        started = ann("show", ann.latest("n02")["id"])
         tested = place("rules", "backtest", "--since", "1d", "--json")
 
     assert answer.status_code == 202
@@ -163,7 +169,9 @@ def test_an_alert_is_delivered_judged_listed_and_played_again(place: Installatio
     assert listed.stdout.splitlines()[1].split()[:5] == [one["id"], "prom", "Hangs", "firing", "stale"]
     assert f"  unstick alerts {one['id']} --replay" in shown.stdout
     assert replayed.stdout.startswith("run ")
-    (again,) = json.loads(tested.stdout)["alerts"]
+    assert "\nstarted by the rule hangs\n" in started.stdout
+    assert "  touch  confirm  waived  rule hangs   " in started.stdout
+    again = json.loads(tested.stdout)["alerts"][0]
     assert (again["verdict"], again["was"], again["reason"]) == ("stale", "stale", one["reason"])
 
 
