@@ -21,6 +21,7 @@ from service.app.absent import absent
 from service.app.ask_controller import ask_controller
 from service.app.guard import GuardedExecutor
 from service.app.load_runbooks import RunbookFolder
+from service.app.notice_ports import NoticeSender
 from service.app.ports import Clock, Executor, Executors, Store
 from service.app.service import Service
 from service.app.survey_node import NodeSurveyor
@@ -92,7 +93,7 @@ def build_service(settings: Settings, ports: Ports, *, clock: Clock) -> Service:
         service_id=service_id(settings),
         surveyor=NodeSurveyor(ports.executors, clock, service_id=service_id(settings)),
     )
-    return with_alerts(service, settings)
+    return with_notices(with_alerts(service, settings), settings)
 
 
 def with_alerts(service: Service, settings: Settings) -> Service:
@@ -108,6 +109,27 @@ def with_alerts(service: Service, settings: Settings) -> Service:
         rules=FileRules(settings.config / "rules.yaml", service.runbooks),
         policy=FilePolicy(settings.config / "policy.yaml"),
         receivers=SourceReceivers(fetch=certificates.fetch, roots=certificates.roots),
+    )
+
+
+def with_notices(service: Service, settings: Settings) -> Service:
+    """Add who is told what, and how it is sent. Nothing is read yet."""
+    from service.notify.notify_file import FileNotify
+    from service.notify.senders import Senders
+
+    def chat() -> NoticeSender:
+        # apprise is loaded for chats, and for nothing else.
+        from service.notify.chat import ChatSender
+
+        return ChatSender()
+
+    def webhook() -> NoticeSender:
+        from service.notify.webhook import WebhookSender
+
+        return WebhookSender()
+
+    return replace(
+        service, notify=FileNotify(settings.config / "notify.yaml"), sender=Senders(chat=chat, webhook=webhook)
     )
 
 

@@ -31,10 +31,7 @@ class NoticeSender(Protocol):
     """How a message reaches a receiver."""
 
     def tell(self, receiver: Receiver, outgoing: Outgoing, *, now: datetime) -> None:
-        """Return when the receiver has taken it; NotTold says why not, with no secret in it.
-
-        It comes back within half a minute, whatever the receiver does.
-        """
+        """Return when the receiver has taken it; NotTold says why not, with no secret in it."""
 
     def check(self, receiver: Receiver) -> None:
         """Return when address and secrets of a receiver can be used; ConfigInvalid. Nothing is sent."""

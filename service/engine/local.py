@@ -21,6 +21,7 @@ from service.domain.audit import Fact
 from service.domain.errors import EpochLost, Unavailable, UnstickError
 from service.domain.run import NodeRun
 from service.engine.due_alerts import DueAlerts
+from service.engine.notifying import Notifying
 from service.engine.old_records import OldRecords
 
 #: Without a wake-up, due rows are looked for this often (seconds).
@@ -51,12 +52,14 @@ class LocalEngine:
         self._ending = threading.Event()
         self._loop = threading.Thread(target=self._run, name="engine", daemon=True)
         self._alerts = DueAlerts(service, fault_of=_fault_of)
+        self._notices = Notifying(service, fault_of=_fault_of)
         self._old = OldRecords(service, fault_of=_fault_of)
 
     def start(self) -> None:
         """Take over what an owner that is gone has left, and begin."""
         self._loop.start()
         self._alerts.start()
+        self._notices.start()
         self._old.start()
 
     def wake(self) -> None:
@@ -72,6 +75,7 @@ class LocalEngine:
         self._ending.set()
         self._wake.set()
         self._alerts.stop(timeout)
+        self._notices.stop(timeout)
         self._old.stop(timeout)
         if self._loop.is_alive():
             self._loop.join(timeout)

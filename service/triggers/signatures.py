@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from service.domain.alert import AlertSourceKind
 from service.domain.errors import ConfigInvalid, Unauthenticated
+from service.domain.standard_webhooks import HOW_TO_MAKE_ONE, UNUSABLE, key_of, signature
 
 #: How far the time of a signature may be from ours, to either side.
 WINDOW = timedelta(seconds=300)
@@ -25,8 +26,6 @@ MIN_SECRET = 16
 _GRAFANA_SIGNATURES = ("x-grafana-alerting-signature", "x-grafana-alert-signature")
 # Grafana has no default for this one; these are the names in its own examples.
 _GRAFANA_TIMESTAMPS = ("x-grafana-alerting-timestamp", "x-grafana-alerting-signature-timestamp")
-_STANDARD_PREFIX = "whsec_"
-_STANDARD_KEY_BYTES = range(24, 65)
 
 Headers = Mapping[str, str]
 
@@ -70,9 +69,9 @@ def verify_standard(body: bytes, headers: Headers, *, secrets: Sequence[str], no
     _refuse_other_times(timestamp, now=now)
     words = headers.get("webhook-signature", "").split(" ", MAX_SIGNATURES)[:MAX_SIGNATURES]
     given = [_bytes(word.removeprefix("v1,")) for word in words if word.startswith("v1,")]
-    signed = b".".join([_bytes(message), _bytes(timestamp), body])
-    keys = [key for secret in secrets if (key := _standard_key(secret)) is not None]
-    _refuse_unsigned(given, [base64.b64encode(hmac.digest(key, signed, hashlib.sha256)) for key in keys])
+    keys = [key for secret in secrets if (key := key_of(secret)) is not None]
+    signed = [signature(key, message=_bytes(message), timestamp=_bytes(timestamp), body=body) for key in keys]
+    _refuse_unsigned(given, signed)
 
 
 def presented_token(headers: Headers) -> str:
@@ -95,11 +94,8 @@ def presented_token(headers: Headers) -> str:
 
 def check_secret(kind: AlertSourceKind, secret: str) -> None:
     """Refuse a secret that could be guessed, or that its kind cannot use; ConfigInvalid. For whoever reads the file."""
-    if kind is AlertSourceKind.GENERIC and _standard_key(secret) is None:
-        raise ConfigInvalid(
-            "The secret is none of Standard Webhooks: `whsec_` and 24 to 64 bytes in base64.",
-            'Make one: printf "whsec_%s\\n" "$(head -c 32 /dev/urandom | base64)".',
-        )
+    if kind is AlertSourceKind.GENERIC and key_of(secret) is None:
+        raise ConfigInvalid(UNUSABLE, HOW_TO_MAKE_ONE)
     if len(secret) < MIN_SECRET:
         raise ConfigInvalid(f"The secret has fewer than {MIN_SECRET} characters.", "Make one: openssl rand -hex 32.")
 
@@ -117,17 +113,6 @@ def _refuse_unsigned(given: Sequence[bytes], right: Sequence[bytes]) -> None:
     # All pairs are compared, so that the time taken does not tell which one was right.
     if sum(hmac.compare_digest(one, other) for one in given for other in right) == 0:
         raise Unauthenticated("No signature of the delivery is right.", "Compare the secrets.")
-
-
-def _standard_key(secret: str) -> bytes | None:
-    encoded = secret.removeprefix(_STANDARD_PREFIX)
-    if encoded == secret:
-        return None
-    try:
-        key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
-    except ValueError:
-        return None
-    return key if len(key) in _STANDARD_KEY_BYTES else None
 
 
 def _password(encoded: str) -> str:

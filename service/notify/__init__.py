@@ -1,0 +1,1 @@
+"""How words reach people: chats by apprise, programs by signed webhooks."""

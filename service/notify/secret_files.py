@@ -1,0 +1,25 @@
+"""Addresses and secrets that stand in files of their own, one line each."""
+
+from pathlib import Path
+from typing import Final
+
+from service.domain.errors import ConfigInvalid
+
+_LONGEST: Final = 4096
+
+
+def read_line(path: str) -> str:
+    """Return the one line of a file without the white space around it; ConfigInvalid never shows what is in it."""
+    try:
+        with Path(path).open("rb") as stream:
+            data = stream.read(_LONGEST + 1)
+        text = data.decode("utf-8").strip()
+    except OSError as error:
+        raise ConfigInvalid(f"{path} cannot be read: {error.strerror}.", f"Look: ls -l {path}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigInvalid(f"What is in {path} is not text.", "Write one line of text.") from error
+    if not text:
+        raise ConfigInvalid(f"{path} is empty.", "Write one line of text.")
+    if len(data) > _LONGEST or len(text.split()) > 1:
+        raise ConfigInvalid(f"{path} holds more than one line or word.", "Write one; another has its own file.")
+    return text
