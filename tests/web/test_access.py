@@ -48,6 +48,7 @@ ROUTES: list[tuple[str, str, object, set[Role]]] = [
     ("GET", "/api/v1/inventory", None, READERS),
     ("GET", "/api/v1/nodes", None, READERS),
     ("GET", "/api/v1/nodes/{node}", None, READERS),
+    ("GET", "/api/v1/nodes/{node}/survey", None, READERS),
     ("POST", "/api/v1/nodes/{node}/hold", HOLD, {Role.OPERATOR}),
     ("POST", "/api/v1/nodes/{node}/release", {}, {Role.OPERATOR}),
     ("GET", "/api/v1/attempts/{attempt_id}/output", None, READERS),
