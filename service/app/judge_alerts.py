@@ -27,6 +27,7 @@ from service.domain.rule import Rule, RuleSet
 from service.domain.run import Trigger, TriggerKind
 from service.domain.shown_text import shown_moment
 from service.domain.survey import Part, foreign_owner
+from service.domain.sweep import told_at
 
 #: Alerts in one transaction: few enough that nobody else waits long for the writer.
 BATCH = 20
@@ -143,7 +144,7 @@ def _consider(moment: _Now, alert: RecordedAlert) -> _Considered:
         runbook, _source = moment.service.runbooks.get(rule.runbook)
     except UnstickError as error:
         return replace(decided, judgement=_refused(str(error)))
-    question = Question(rule, found.node, alert.starts_at, acts=runbook.acts and not rule.dry_run)
+    question = Question(rule, found.node, told_at(alert), acts=runbook.acts and not rule.dry_run)
     return replace(decided, asked=_Asked(question, request))
 
 

@@ -10,6 +10,7 @@ from service.domain.alert import AlertSourceKind
 from service.domain.condition import Condition
 from service.domain.node import ExecutorKind, Inventory, Node
 from service.domain.runbook import ParamValue
+from service.domain.sweep import Sweep
 
 #: What the expressions of a rule may use.
 RULE_NAMES = frozenset({"alert"})
@@ -83,6 +84,7 @@ class RuleSet:
     sources: Mapping[str, AlertSource] = field(default_factory=dict)
     #: In the order of the file; the first that matches decides.
     rules: tuple[Rule, ...] = ()
+    sweeps: tuple[Sweep, ...] = ()
 
 
 def nodes_named(inventory: Inventory, text: str, by: NodeBy) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from service.domain.audit import Fact
 from service.domain.errors import EpochLost, Unavailable, UnstickError
 from service.domain.run import NodeRun
 from service.engine.due_alerts import DueAlerts
+from service.engine.due_sweeps import DueSweeps
 from service.engine.notifying import Notifying
 from service.engine.old_records import OldRecords
 
@@ -54,6 +55,7 @@ class LocalEngine:
         self._alerts = DueAlerts(service, fault_of=_fault_of)
         self._notices = Notifying(service, fault_of=_fault_of)
         self._old = OldRecords(service, fault_of=_fault_of)
+        self._sweeps = DueSweeps(service, fault_of=_fault_of)
 
     def start(self) -> None:
         """Take over what an owner that is gone has left, and begin."""
@@ -61,6 +63,7 @@ class LocalEngine:
         self._alerts.start()
         self._notices.start()
         self._old.start()
+        self._sweeps.start()
 
     def wake(self) -> None:
         """Look for due rows now."""
@@ -77,6 +80,7 @@ class LocalEngine:
         self._alerts.stop(timeout)
         self._notices.stop(timeout)
         self._old.stop(timeout)
+        self._sweeps.stop(timeout)
         if self._loop.is_alive():
             self._loop.join(timeout)
         with self._lock:
@@ -86,7 +90,8 @@ class LocalEngine:
 
     def fault(self) -> str | None:
         """Return why the engine does not work, or None."""
-        return None if self._loop.is_alive() and self._alerts.alive() else "The engine does not run."
+        works = self._loop.is_alive() and self._alerts.alive() and self._sweeps.alive()
+        return None if works else "The engine does not run."
 
     def idle(self) -> bool:
         """Whether nothing is driven at this moment."""

@@ -21,7 +21,9 @@ from service.store.tables import OPEN_ACTING, attempts, node_runs, runs
 _A = alerts.c
 #: What is paused, until there is more than one thing to pause.
 PAUSED: Final = "alerts"
-#: So many of the newest node runs tell when a node was last seen to reboot.
+#: Of so many node runs, the newest of a node, those of sweeps are left out: a week of a sweep each five minutes.
+_WALK = 2000
+#: So many of the newest acting node runs tell when a node was last seen to reboot.
 _RECENT = 20
 #: More alerts of one fault or run than these tell nothing new.
 _MOST_OF_ONE = 1000
@@ -121,7 +123,9 @@ class AlertReads(Looks):
         names = ("run_id", "runbook", "dry_run", "acts", "state", "created_at", "verdict", "started_at", "ended_at")
         columns = [c[name] for name in (*names, "first_boot_id")]
         query = select(*columns, runs.c.trigger_kind, runs.c.trigger_name, runs.c.escalated_from)
-        query = query.join(runs, runs.c.id == c.run_id).where(c.node == node)
+        # Sweeps look often and decide nothing: they would only hide what was tried before them.
+        query = query.join(runs, runs.c.id == c.run_id).where(c.id.in_(_newest(node, _WALK)))
+        query = query.where(runs.c.trigger_kind != TriggerKind.SWEEP)
         found = self._all(query.order_by(c.run_created_at.desc(), c.run_id.desc()).limit(limit))
         return tuple(
             PastRun(
@@ -135,7 +139,8 @@ class AlertReads(Looks):
     def rebooted_at(self, node: str) -> datetime | None:
         """Return when the last script was sent that saw this node reboot."""
         c = node_runs.c
-        newest = select(c.id).where(c.node == node).order_by(c.run_created_at.desc(), c.run_id.desc()).limit(_RECENT)
+        acting = select(c.id).where(c.id.in_(_newest(node, _WALK)), c.acts)
+        newest = acting.order_by(c.run_created_at.desc(), c.run_id.desc()).limit(_RECENT)
         seen = and_(attempts.c.node_run_id.in_(newest), attempts.c.state == AttemptState.REBOOTED, attempts.c.acting)
         row = self._first(select(func.max(attempts.c.intended_at).label("at")).where(seen))
         return None if row is None else row["at"]
@@ -169,6 +174,12 @@ class AlertReads(Looks):
 
     def _alerts(self, query: Select[Any]) -> tuple[RecordedAlert, ...]:
         return tuple(rows.from_row(RecordedAlert, row) for row in self._all(query))
+
+
+def _newest(node: str, limit: int) -> Select[Any]:
+    """Return the ids of the newest node runs of a node: a walk along one index, however many there were."""
+    c = node_runs.c
+    return select(c.id).where(c.node == node).order_by(c.run_created_at.desc(), c.run_id.desc()).limit(limit)
 
 
 def _fault(alert: RecordedAlert) -> ColumnElement[bool]:

@@ -1,7 +1,7 @@
-"""Turns the values of rules.yaml into sources and rules, or into everything that is wrong with them."""
+"""Turns the values of rules.yaml into sources, rules and sweeps, or into everything that is wrong with them."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from service.domain.errors import InvalidInput
 from service.domain.match import ALERT_FIELDS
 from service.domain.rule import RULE_NAMES, AlertSource, AttemptBudget, Rule, RuleSet
 from service.domain.runbook import ParamValue
+from service.domain.sweep import SOURCE, Sweep
 from service.triggers.rules_schema import (
     SOURCE_ENTRIES,
     AlertmanagerEntry,
@@ -30,9 +31,12 @@ from service.triggers.rules_schema import (
     PagerDutyEntry,
     RuleEntry,
     RulesFile,
+    SelectorEntry,
     SourceEntry,
+    SweepEntry,
 )
-from service.triggers.runbook_faults import RuleFault, runbook_faults
+from service.triggers.runbook_faults import RuleFault, runbook_faults, sweep_faults
+from service.triggers.sweep_reader import read_sweep
 
 #: What the expressions of a generic source may use.
 _OF_A_BODY = frozenset({"body"})
@@ -87,19 +91,37 @@ class _Reader:
             return None
 
     def rules(self, entry: RulesFile, runbooks: Runbooks) -> RuleSet:
-        """Return sources and rules; what is wrong goes to `findings`."""
+        """Return sources, rules and sweeps; what is wrong goes to `findings`."""
+        if SOURCE in entry.sources:
+            self.add(("sources", SOURCE), "is the name of what sweeps find.", "Choose another name.")
         sources = {name: self._source(name, source) for name, source in entry.sources.items()}
-        first: dict[str, int] = {}
+        self._judge_names("rules", [one.name for one in entry.rules], word="rule")
         found = []
         for number, one in enumerate(entry.rules):
-            if first.setdefault(one.name, number) != number:
-                line = self.document.line(("rules", first[one.name]))
-                self.add(("rules", number, "name"), f"is that of the rule in line {line} too.", "Choose another name.")
             self._judge_sources(one, number, known=sources)
             rule = self._rule(one, number)
             found.append(rule)
-            self._add_faults(runbook_faults(rule, runbooks), number)
-        return RuleSet(sources, tuple(found))
+            self._add_faults(runbook_faults(rule, runbooks), ("rules", number))
+        return RuleSet(sources, tuple(found), self._sweeps(entry.sweeps, runbooks))
+
+    def _sweeps(self, entries: Sequence[SweepEntry], runbooks: Runbooks) -> tuple[Sweep, ...]:
+        self._judge_names("sweeps", [one.name for one in entries], word="sweep")
+        found = []
+        for number, one in enumerate(entries):
+            sweep = read_sweep(one)
+            if isinstance(sweep, RuleFault):
+                self._add_faults([sweep], ("sweeps", number))
+                continue
+            found.append(sweep)
+            self._add_faults(sweep_faults(sweep, runbooks), ("sweeps", number))
+        return tuple(found)
+
+    def _judge_names(self, key: str, names: Sequence[str], *, word: str) -> None:
+        first: dict[str, int] = {}
+        for number, name in enumerate(names):
+            if first.setdefault(name, number) != number:
+                line = self.document.line((key, first[name]))
+                self.add((key, number, "name"), f"is that of the {word} in line {line} too.", "Choose another name.")
 
     def _source(self, name: str, entry: SourceEntry) -> AlertSource:
         where = ("sources", name)
@@ -124,7 +146,7 @@ class _Reader:
 
     def _judge_sources(self, entry: RuleEntry, number: int, *, known: dict[str, AlertSource]) -> None:
         for place, name in enumerate(entry.sources):
-            if name not in known:
+            if name not in known and name != SOURCE:
                 way_out = near(name, known) or "Write it under `sources`."
                 self.add(("rules", number, "sources", place), f"There is no source `{name}`.", way_out)
 
@@ -164,9 +186,9 @@ class _Reader:
             self.add(where, error.reason, error.way_out)
             return Condition(text, None)
 
-    def _add_faults(self, faults: Iterable[RuleFault], number: int) -> None:
+    def _add_faults(self, faults: Iterable[RuleFault], at: Where) -> None:
         for fault in faults:
-            self.add(("rules", number, *fault.where), fault.reason, fault.way_out, severity=fault.severity)
+            self.add((*at, *fault.where), fault.reason, fault.way_out, severity=fault.severity)
 
     def _add_details(self, details: ErrorDetails) -> None:
         where = _place(details["loc"])
@@ -193,6 +215,10 @@ class _Reader:
                 return AttemptsEntry
             case ("rules", int(), *_):
                 return RuleEntry
+            case ("sweeps", int(), "selector", *_):
+                return SelectorEntry
+            case ("sweeps", int(), *_):
+                return SweepEntry
             case _:
                 return RulesFile
 
@@ -209,9 +235,9 @@ class _Reader:
         """Return a reason as a sentence: one that begins small is about the key at its place."""
         subject = ""
         match where:
-            case ("rules", int(number), *_):
-                name = self._value(("rules", number, "name"))
-                subject = f"rule {_word(name) if isinstance(name, str) else number + 1}: "
+            case ("rules" | "sweeps" as listed, int(number), *_):
+                name = self._value((listed, number, "name"))
+                subject = f"{listed.removesuffix('s')} {_word(name) if isinstance(name, str) else number + 1}: "
             case ("sources", str(name), *_):
                 subject = f"source {_word(name)}: "
             case _:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, WithJsonSchema
 
 from service.app.runbook_json_schema import DIALECT, clean
-from service.app.runbook_schema import Duration, Entry, Line, Name, Script, SomeTime, Word, refuse, shown
+from service.app.runbook_schema import Duration, Entry, Line, Name, Script, SomeTime, Value, Word, refuse, shown
 from service.domain.rule import NodeBy
 
 #: A topic of SNS, as AWS writes it: arn:PARTITION:sns:REGION:ACCOUNT:NAME.
@@ -126,11 +126,35 @@ class RuleEntry(Entry):
     dry_run: bool = Field(default=False, description="Only look, and say what would be done.")
 
 
+class SelectorEntry(Entry):
+    """Which nodes, by what they are."""
+
+    pool: Line | None = Field(default=None, description="Nodes of this pool.")
+    attributes: dict[Word, Line] = Field(default={}, description="Nodes that have all of these.")
+
+
+class SweepEntry(Entry):
+    """A dry run on a schedule."""
+
+    name: Name = Field(description="What the fleet and the record call the sweep.")
+    runbook: Name = Field(description="The runbook whose dry run is played.")
+    pool: Line | None = Field(default=None, description="Nodes of this pool; without pool and selector, every node.")
+    selector: SelectorEntry | None = Field(default=None, description="Which nodes, in place of `pool`.")
+    params: dict[Word, Value] = Field(default={}, description="Values of the runbook's parameters.")
+    cron: Line = Field(description="Five fields in UTC: minute, hour, day of month, month, day of week.")
+    jitter: Duration = Field(default=timedelta(0), description="Each time is put off by less than this.")
+    nodes_at_once: int = Field(default=20, ge=1, le=100, description="Nodes that are looked at together, at most.")
+    ends_within: SomeTime = Field(
+        default=timedelta(hours=1), description="A node that has not answered by then could not be looked at."
+    )
+
+
 class RulesFile(Entry):
-    """Who may deliver alerts, and which alert starts which runbook."""
+    """Who may deliver alerts, which alert starts which runbook, and what is looked at on a schedule."""
 
     sources: dict[Name, SourceEntry] = Field(default={}, description="By the name that their webhook's address has.")
     rules: list[RuleEntry] = Field(default=[], max_length=500, description="In order; the first that matches decides.")
+    sweeps: list[SweepEntry] = Field(default=[], max_length=100, description="Dry runs on a schedule.")
 
 
 def rules_json_schema() -> dict[str, object]:
