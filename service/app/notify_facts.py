@@ -70,7 +70,7 @@ class NoticeMaker:
             "step": gate.step,
             "title": line(step.title) if step is not None else gate.step,
             "risks": list(_risks(step)),
-            "why": self._why(run),
+            "why": _why(run),
             "script": _script(step),
             "approval": gate.kind.value,
             "requesters": [line(one) for one in run.requesters],
@@ -90,7 +90,7 @@ class NoticeMaker:
         facts = {
             "state": run_state(one.state for one in node_runs).value,
             "dry_run": run.dry_run,
-            "why": self._why(run),
+            "why": _why(run),
             "ends": [{"what": what, "nodes": number} for what, number in sorted(ends.items())],
             "look_at": [{"node": one.node, "what": _end(one), "reason": line(one.reason)} for one in bad[:MOST_NAMES]],
         }
@@ -105,7 +105,7 @@ class NoticeMaker:
             "node": fact.node,
             "step": last[-1].step if last else "",
             "reason": line(str(fact.body.get("reason") or "")),
-            "why": self._why(run),
+            "why": _why(run),
         }
         return _of_run(event, run, node_runs, _Made(notice_id, NoticeKind.STUCK, f"{fact.about}/{event.seq}", facts))
 
@@ -138,14 +138,6 @@ class NoticeMaker:
             # Planned by another version: the gate is told all the same.
             return None
 
-    def _why(self, run: Run) -> str:
-        reason = f": {line(run.reason)}" if run.reason else ""
-        if run.trigger.kind is TriggerKind.PERSON:
-            return f"{line(run.requested_by)} asked for it{reason}"
-        names = sorted({line(one.name, most=80) for one in self.reader.alerts_of_run(run.id)[:MOST_NAMES]})
-        alerts = f" ({', '.join(names)})" if names else ""
-        return f"{run.trigger.kind.value} {line(run.trigger.name)}{alerts}{reason}"
-
 
 @dataclass(frozen=True)
 class _Made:
@@ -171,6 +163,22 @@ def _of_run(event: AuditEvent, run: Run, node_runs: Sequence[NodeRun], made: _Ma
         by_alert=run.trigger.kind is TriggerKind.ALERT,
         gathers_until=made.gathers_until,
     )
+
+
+def _why(run: Run) -> str:
+    reason = f": {line(run.reason)}" if run.reason else ""
+    name = line(run.trigger.name)
+    match run.trigger.kind:
+        case TriggerKind.PERSON:
+            return f"{line(run.requested_by)} asked for it{reason}"
+        case TriggerKind.ALERT:
+            return f"rule {name}{reason}"
+        case TriggerKind.SWEEP:
+            return f"sweep {name}{reason}"
+        case TriggerKind.ESCALATION:
+            return f"escalation of run {name}{reason}"
+        case _:
+            assert_never(run.trigger.kind)
 
 
 def _pools(node_run: NodeRun) -> Sequence[object]:

@@ -49,6 +49,7 @@ def examine(settings: Settings) -> Iterator[Seen]:
         yield from _sources(inventory)
         yield from _aws(inventory, sources)
     yield from _rules(settings)
+    yield from _notices(settings)
     yield from _database(settings.database_url.get_secret_value())
 
 
@@ -109,6 +110,29 @@ def _rules(settings: Settings) -> Iterator[Seen]:
             else:
                 if stat.S_IMODE(Path(file).stat().st_mode) & 0o077:
                     yield Seen(False, f"Others may read {file}, which proves alerts.", f"chmod 0600 {file}")
+
+
+def _notices(settings: Settings) -> Iterator[Seen]:
+    """Say what is wrong with who is told what, and whether each receiver can be spoken to; nothing is sent."""
+    path = settings.config / "notify.yaml"
+    if not path.exists():
+        return
+    service = main.with_notices(main.files_service(settings, clock=main.SystemClock()), settings)
+    try:
+        found = service.notify.current()
+    except ConfigInvalid as error:
+        yield Seen(False, error.reason, error.way_out)
+        return
+    yield Seen(True, f"{path}: {len(found.receivers)} receivers of notices, {len(found.rules)} rules for them")
+    yield from _others_may_write(path)
+    for receiver in found.receivers.values():
+        try:
+            service.sender.check(receiver)
+        except ConfigInvalid as error:
+            yield Seen(False, f"The receiver {receiver.name} of notices: {error.reason}", error.way_out)
+        for file in filter(None, (receiver.url_file, *receiver.secret_files)):
+            if Path(file).exists() and stat.S_IMODE(Path(file).stat().st_mode) & 0o077:
+                yield Seen(False, f"Others may read {file}, which is a secret.", f"chmod 0600 {file}")
 
 
 def _sources(inventory: Inventory) -> Iterator[Seen]:

@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "nodes": ("nodes",),
     "rules": ("rules",),
     "alerts": ("alerts",),
+    "notices": ("notices",),
     "audit": ("audit",),
     "token": ("token",),
 }

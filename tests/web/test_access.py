@@ -60,6 +60,7 @@ ROUTES: list[tuple[str, str, object, set[Role]]] = [
     ("POST", "/api/v1/resume", {"reason": "x"}, {Role.ADMIN}),
     ("POST", "/api/v1/breakers/{breaker}/reset", {"reason": "x"}, {Role.ADMIN}),
     ("GET", "/api/v1/deliveries/{delivery_id}", None, READERS),
+    ("GET", "/api/v1/notices", None, READERS),
     ("GET", "/api/v1/audit", None, READERS),
     ("GET", "/api/v1/audit/timeline", None, READERS),
     ("GET", "/metrics", None, READERS),
