@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "nodes": ("nodes",),
     "rules": ("rules",),
     "alerts": ("alerts",),
+    "sweeps": ("sweeps", "fleet"),
     "notices": ("notices",),
     "audit": ("audit",),
     "token": ("token",),

@@ -34,6 +34,7 @@ from service.web.routes import (
     runbooks,
     runs,
     sign_in,
+    sweeps,
     webhooks,
 )
 from service.web.routes.health import ReadinessCheck
@@ -50,6 +51,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     alerts.router,
     pause.router,
     notices.router,
+    sweeps.router,
     webhooks.router,
     audit.router,
     health.router,

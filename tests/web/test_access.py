@@ -61,6 +61,9 @@ ROUTES: list[tuple[str, str, object, set[Role]]] = [
     ("POST", "/api/v1/breakers/{breaker}/reset", {"reason": "x"}, {Role.ADMIN}),
     ("GET", "/api/v1/deliveries/{delivery_id}", None, READERS),
     ("GET", "/api/v1/notices", None, READERS),
+    ("GET", "/api/v1/sweeps", None, READERS),
+    ("POST", "/api/v1/sweeps/{sweep}/run", {}, {Role.OPERATOR}),
+    ("GET", "/api/v1/fleet", None, READERS),
     ("GET", "/api/v1/audit", None, READERS),
     ("GET", "/api/v1/audit/timeline", None, READERS),
     ("GET", "/metrics", None, READERS),
@@ -86,6 +89,7 @@ FILLED = {
     "attempt_id": "none",
     "node": "gpu-01",
     "name": "node-facts",
+    "sweep": "none",
 }
 
 
