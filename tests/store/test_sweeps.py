@@ -1,13 +1,18 @@
 """Sweeps on both databases: what is written comes back, and only what is open is looked at."""
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from service.app.ports import Transaction
+import pytest
+
+from service.app.ports import Reader, Transaction
 from service.domain.run import NodeRunState, Trigger, TriggerKind
 from service.domain.sweep import Finding, NodeLook, OpenFinding, StepFinding, SweepState
 from service.store.sql_store import SqlStore
 from tests.store.made import NOON, add, node_run, run
+from tests.store.test_plans import plans
 
 pytest_plugins = ["lab.fixtures"]
 
@@ -71,3 +76,22 @@ def test_only_open_runs_of_sweeps_have_places_and_those_that_sleep_wait_in_their
     assert store.read(lambda reader: reader.awake_node_runs("r1")) == 1
     assert store.read(lambda reader: reader.asleep_node_runs("r1", limit=5)) == ("r1-gpu-02", "r1-gpu-03")
     assert store.read(lambda reader: reader.open_node_runs("r1", limit=2)) == ("r1-gpu-01", "r1-gpu-02")
+
+
+@pytest.mark.parametrize(
+    ("look", "walked"),
+    [
+        (lambda reader: reader.looks(["gpu-01", "gpu-02"], ["nightly"]), "sweep_looks"),
+        (lambda reader: reader.open_findings(["gpu-01", "gpu-02"], ["nightly"]), "sweep_findings"),
+        (lambda reader: reader.open_sweep_runs(), "ix_runs_state_created_at_id"),
+        (lambda reader: reader.asleep_node_runs("r1", limit=1), "ix_node_runs_asleep"),
+        (lambda reader: reader.awake_node_runs("r1"), "node_runs_run_id"),
+        (lambda reader: reader.past_runs("gpu-01", limit=200), "ix_node_runs_node_run_created_at_run_id"),
+    ],
+)
+def test_however_many_runs_there_were_an_index_leads_to_what_is_asked(
+    store: SqlStore, url: str, look: Callable[[Reader], object], walked: str
+) -> None:
+    for statement, plan in plans(store, url, look):
+        assert walked in plan, (statement, plan)
+        assert not re.search(r"SCAN \w+$|SCAN \w+\n|Seq Scan", plan), (statement, plan)
