@@ -1,10 +1,13 @@
-"""Turns one entry of `sweeps` into a sweep, or into what is wrong with it."""
+"""Turns one entry of `sweeps` into a sweep, or into what is wrong with it; and reads findings for a test."""
 
 from datetime import timedelta
 
+from service.domain.alert import AlertSourceKind
+from service.domain.condition import compile_condition
 from service.domain.errors import InvalidInput
+from service.domain.rule import AlertSource
 from service.domain.schedule import read_schedule
-from service.domain.sweep import Sweep
+from service.domain.sweep import SOURCE, Sweep
 from service.triggers.rules_schema import SelectorEntry, SweepEntry
 from service.triggers.runbook_faults import RuleFault
 
@@ -34,3 +37,10 @@ def read_sweep(entry: SweepEntry) -> Sweep | RuleFault:
         nodes_at_once=entry.nodes_at_once,
         ends_within=entry.ends_within,
     )
+
+
+def swept_source() -> AlertSource:
+    """Return what reads a finding for a test of rules, in the words of `unstick alerts ALERT --json`."""
+    words = ("fingerprint", "status", "labels", "annotations", "starts_at", "link")
+    mapping = {word: compile_condition(f"item.{word}", frozenset({"item"})) for word in words}
+    return AlertSource(SOURCE, AlertSourceKind.GENERIC, mapping=mapping)

@@ -120,7 +120,7 @@ def test_what_would_start_nothing_says_why(place: Installation) -> None:
 @pytest.mark.parametrize(
     ("arguments", "payload", "words"),
     [
-        (("--source", "nobody"), "{}", "There is no source nobody.\nThe sources are: prom, own.\n"),
+        (("--source", "nobody"), "{}", "There is no source nobody.\nThe sources are: prom, own, sweep.\n"),
         (("--source", "prom"), '{"version": "3"}', "This is not version 4 of Alertmanager's webhook"),
         (("--source", "prom", "--header", "x"), "{}", "--header x has no value."),
     ],

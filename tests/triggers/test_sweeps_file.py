@@ -1,5 +1,6 @@
 """The sweeps of rules.yaml: read strictly, and judged against the runbooks and the calendar."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from service.app.load_runbooks import RunbookFolder
+from service.domain.alert import Alert, AlertStatus
 from service.domain.errors import ConfigInvalid
 from service.domain.schedule import read_schedule
 from service.domain.sweep import Sweep
+from service.triggers.generic import parse
 from service.triggers.rules_file import lint_rules, load_rules
+from service.triggers.sweep_reader import swept_source
 
 SHIPPED = RunbookFolder(Path(__file__).parents[2] / "runbooks")
 GOOD = """\
@@ -28,6 +32,7 @@ sweeps:
   - {name: all, runbook: next-boot, cron: "0 5 * * MON"}
 """
 Write = Callable[[str], Path]
+AT = datetime(2026, 11, 29, 3, 17, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -108,3 +113,28 @@ def test_a_fault_is_told_with_its_line_and_the_way_out(write: Write, old: str, n
 )
 def test_a_schedule_gives_the_first_time_after_a_moment(cron: str, after: datetime, comes: datetime) -> None:
     assert read_schedule(cron).after(after) == comes
+
+
+def test_what_was_found_is_read_back_for_a_test_of_rules() -> None:
+    shown = {
+        "fingerprint": "ghost-vram/gpu-01/vram",
+        "status": "firing",
+        "labels": {"alertname": "SweepFinding", "node": "gpu-01"},
+        "annotations": {"looked_at": "2026-11-29T03:17:00+00:00"},
+        "starts_at": "2026-11-29T03:17:00Z",
+        "link": "",
+        "id": "whatever else the command prints",
+    }
+
+    parsed = parse(json.dumps(shown).encode(), {}, now=AT, mapping=swept_source().mapping)
+
+    assert parsed.set_aside == ()
+    assert parsed.alerts == (
+        Alert(
+            "ghost-vram/gpu-01/vram",
+            AlertStatus.FIRING,
+            AT,
+            labels={"alertname": "SweepFinding", "node": "gpu-01"},
+            annotations={"looked_at": "2026-11-29T03:17:00+00:00"},
+        ),
+    )
