@@ -175,6 +175,8 @@ def _gate(notice: Notice, facts: _Inert, *, now: datetime) -> tuple[str, str, li
 def _of_one_gate(gate: _Inert) -> list[str]:
     saw = gate.words("saw")
     return [
+        *(f"Asked though a rule had waived it: {reason}" for reason in gate.words("over")),
+        *([f"On the node when it was opened: {gate.word('occupants')}"] if gate.has("occupants") else []),
         "The check saw:" if saw else "The check saw: it said nothing",
         *(f"  | {each}" for each in saw),
         f"It would act on {_count(gate.number('targets_in_all'), 'target')}:",
@@ -189,7 +191,8 @@ def _of_gates(gates: Sequence[_Inert]) -> list[str]:
 
 def _in_short(gate: _Inert) -> str:
     first = ", ".join(gate.words("targets")[:1])
-    return f"{gate.word('node')}: {_count(gate.number('targets_in_all'), 'target')}: {first}"
+    occupants = f" (on it: {gate.word('occupants')})" if gate.has("occupants") else ""
+    return f"{gate.word('node')}: {_count(gate.number('targets_in_all'), 'target')}: {first}{occupants}"
 
 
 def _who(facts: _Inert) -> str:

@@ -29,7 +29,7 @@ def gates(*some: dict[str, Any], **changed: Any) -> Notice:
     facts = {
         "step": "abort-dead",
         "title": "Abort connections whose server is dead",
-        "risks": ["it may reboot the node"],
+        "risks": ["The node reboots: everything that runs on it ends."],
         "why": "alert ghost (GpuGhostVram)",
         "script": ["unstick_abort"],
         "approval": "second_person",
@@ -47,14 +47,17 @@ def told(kind: NoticeKind, facts: dict[str, Any], **changed: Any) -> str:
 
 
 def test_an_open_gate_is_told_with_all_that_an_answer_rests_on_and_its_link_first() -> None:
-    found = message(gates(gate()), base_url=BASE, now=NOW)
+    one = gate(occupants="3 pods, 1 user", over=["3 pods run on it, and 0 may"])
+    found = message(gates(one), base_url=BASE, now=NOW)
 
     assert found.title == "Gate open: abort-stuck-fuse, step abort-dead, on gpu-01"
     assert found.text == (
         "https://unstick.example.net/gates/g1\n"
         "Somebody must answer before it acts: Abort connections whose server is dead\n"
-        "Mind: it may reboot the node\n"
+        "Mind: The node reboots: everything that runs on it ends.\n"
         "Why: alert ghost (GpuGhostVram)\n"
+        "Asked though a rule had waived it: 3 pods run on it, and 0 may\n"
+        "On the node when it was opened: 3 pods, 1 user\n"
         "The check saw:\n"
         "  | connection 57 is stuck\n"
         "It would act on 1 target:\n"
