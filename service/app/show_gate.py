@@ -88,9 +88,10 @@ def risks(runbook: Runbook, step: Step, *, machine: str) -> tuple[str, ...]:
     if step.where is Where.CONTROLLER:
         found.append(f"It runs on the controller {machine}, not on the node itself.")
     if undone_by:
-        found.append(f"What it changes is put back by step {', '.join(undone_by)}, also when the run ends badly.")
+        undoing = ", ".join(undone_by)
+        found.append(f"Reversible: what it changes is put back by step {undoing}, also when the run ends badly.")
     else:
-        found.append("No step of this runbook takes it back.")
+        found.append("Not reversible: no step of this runbook takes it back.")
     if step.verify is None:
         found.append("Unverified: nothing proves afterwards that it has helped.")
     match step.approval:
