@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from service.app.drive import drive
 from service.app.hold_node import hold_node, release_node
+from service.app.pause_alerts import pause_alerts
 from service.app.replay_alert import replay_alert
 from service.app.sweep_request import run_sweep
 from service.domain.alert import AlertStatus
@@ -193,6 +194,16 @@ def test_a_finding_on_a_held_node_waits_and_is_judged_again(make: Make) -> None:
 
     assert (held.verdict, held.held_by) == (AlertVerdict.HELD, HeldBy.HOLD)
     assert verdicts(every(world)) == [RAN]
+
+
+def test_a_pause_stops_no_look_and_holds_what_is_found(make: Make) -> None:
+    world = schedule(make(nodes_that(ILL)), sweep(), rules=(promote(),))
+    pause_alerts(world.service, person=OPERATOR, reason="a rule is wrong")
+
+    look(world)
+
+    assert found(world) is Finding.NEEDS
+    assert [(one.verdict, one.held_by) for one in every(world)] == [(AlertVerdict.HELD, HeldBy.PAUSE)]
 
 
 def test_who_plays_a_sweep_by_hand_has_asked_for_what_it_starts(make: Make) -> None:
