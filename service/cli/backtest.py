@@ -44,8 +44,8 @@ def backtest(
     """Judge the alerts that came in by the rules and limits of now, and say what would have been done.
 
     It reads the database beside the service, or a Prometheus, with the decision code of the service. Nothing is sent or
-    recorded. A run that never was is taken to cure its node; nobody pauses, holds a node or resets the breaker
-    meanwhile. A file for a Prometheus that asks who we are holds a bearer token, or NAME:PASSWORD.
+    recorded. A run that never was is taken to cure its node; nobody pauses, holds or drains a node, or resets the
+    breaker meanwhile. A file for a Prometheus that asks who we are holds a bearer token, or NAME:PASSWORD.
     """
     if prometheus is None and (source or match or label or token_file or basic_file):
         raise InvalidInput("These options say what is asked of a Prometheus.", "Give --prometheus URL.")

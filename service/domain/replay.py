@@ -1,7 +1,7 @@
 """What rules would have done with alerts that came in: matching and rails of the service, over a made-up record.
 
 What is not known of runs that never were is assumed: each lasts as long as is said and cures its node, and nobody
-pauses, holds a node or resets the breaker meanwhile.
+pauses, holds a node or resets the breaker meanwhile. Whose a node was then is not known, and is not asked.
 """
 
 import heapq
