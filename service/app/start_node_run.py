@@ -25,13 +25,12 @@ def start_node_run(service: Service, node_run: NodeRun) -> bool:
         if known.cancel_requested_by is not None:
             return True
         now = service.clock.now()
+        # A sweep touches nothing: neither a hold nor a failure elsewhere keeps it from looking.
         looks = transaction.run(node_run.run_id).trigger.kind is TriggerKind.SWEEP
         hold = None if looks else transaction.hold(node_run.node)
         if hold is not None and hold.active(now):
-            why = f"node {hold.node} is {hold.words}"
-            transaction.request_cancel(node_run.id, by=hold.by, reason=why)
+            transaction.request_cancel(node_run.id, by=hold.by, reason=f"node {hold.node} is {hold.words}")
             return True
-        # A sweep touches nothing: neither a hold nor a failure elsewhere keeps it from looking.
         admitted = Admitted(Admission.START) if looks else _ask(transaction, node_run, pool_size=pool_size)
         match admitted.answer:
             case Admission.WAIT:
