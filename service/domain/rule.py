@@ -33,7 +33,7 @@ class AlertSource:
 
     name: str
     kind: AlertSourceKind
-    #: The token of role `source` that may deliver (Alertmanager, which signs nothing).
+    #: The token of role `source` that may deliver (Alertmanager, which signs nothing, and others that cannot).
     token: str | None = None
     #: Files with one secret each, absolute; two of them while a secret is changed.
     secret_files: tuple[str, ...] = ()

@@ -134,12 +134,13 @@ class _Reader:
             case CloudWatchEntry():
                 return AlertSource(name, kind, topics=tuple(entry.topics))
             case GenericEntry():
-                given = {key: getattr(entry, key) for key in entry.model_fields_set - {"kind", "secret_files"}}
+                given = {key: getattr(entry, key) for key in entry.model_fields_set - {"kind", "secret_files", "token"}}
                 mapping = {
                     key: self._compiled((*where, key), text, _OF_A_BODY if key == "alerts" else _OF_AN_ITEM)
                     for key, text in given.items()
                 }
-                return AlertSource(name, kind, secret_files=self._paths(entry.secret_files), mapping=mapping)
+                secret_files = self._paths(entry.secret_files or ())
+                return AlertSource(name, kind, token=entry.token, secret_files=secret_files, mapping=mapping)
 
     def _paths(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(str((self.folder / name).absolute()) for name in names)
@@ -244,7 +245,8 @@ class _Reader:
                 pass
         key = next((_word(part) for part in reversed(where) if isinstance(part, str)), "")
         if reason[:1].islower() and key:
-            reason = f"`{key}` {reason}"
+            # Of an entry as a whole its name stands before it already.
+            reason = f"it {reason}" if subject and len(where) == 2 else f"`{key}` {reason}"
         sentence = f"{subject}{reason}"
         return sentence[:1].upper() + sentence[1:]
 
@@ -261,7 +263,7 @@ def near(word: str, known: Iterable[str]) -> str:
 def _place(loc: tuple[int | str, ...]) -> Where:
     """Return a place in the file: pydantic adds the name of the union's member, and a mark for keys."""
     parts = tuple(part for part in loc if part != "[key]")
-    return (*parts[:2], *parts[3:]) if parts[:1] == ("sources",) and len(parts) > 3 else parts
+    return (*parts[:2], *parts[3:]) if parts[:1] == ("sources",) and len(parts) > 2 else parts
 
 
 def _budget(entry: AttemptsEntry | None) -> AttemptBudget | None:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from service.app.runbook_json_schema import DIALECT, clean
 from service.app.runbook_schema import Duration, Entry, Line, Name, Script, SomeTime, Value, Word, refuse, shown
@@ -75,10 +75,13 @@ class CloudWatchEntry(Entry):
 
 
 class GenericEntry(Entry):
-    """Any JSON, signed as Standard Webhooks say and read by expressions."""
+    """Any JSON, signed as Standard Webhooks say, or with a token where the sender cannot sign; read by expressions."""
 
     kind: Literal["generic"] = Field(description="Which sender it is.")
-    secret_files: Secrets = Field(description=_SECRETS)
+    secret_files: Secrets | None = Field(None, description=_SECRETS)
+    token: Line | None = Field(
+        None, description="For a sender that cannot sign: the name of a token of the role source."
+    )
     alerts: Script | None = Field(None, description="CEL over `body`: the list of alerts; without it body itself.")
     fingerprint: Script = Field(description="CEL over `item`: text that stays the same while it is the same fault.")
     status: Script = Field(description="CEL over `item`: firing, resolved, or anything else for neither.")
@@ -87,6 +90,13 @@ class GenericEntry(Entry):
     ends_at: Script | None = Field(None, description="CEL over `item`: until when.")
     annotations: Script | None = Field(None, description="CEL over `item`: a map of texts.")
     link: Script | None = Field(None, description="CEL over `item`: an address for a person.")
+
+    @model_validator(mode="after")
+    def _one_proof(self) -> "GenericEntry":
+        if (self.secret_files is None) == (self.token is None):
+            given = "has no proof of its sender" if self.token is None else "has two proofs of its sender"
+            raise refuse(given, "Write `secret_files`, or `token` for a sender that cannot sign.")
+        return self
 
 
 SourceEntry = Annotated[

@@ -224,6 +224,16 @@ def test_the_example_is_true_of_the_shipped_runbooks() -> None:
             "secret_files: [a, b, c]",
             "5: Source own: `secret_files` is a list; list should have at most 2 items after validation, not 3.",
         ),
+        (
+            "    secret_files: [secrets/own, /etc/unstick/old]\n",
+            "",
+            "3: Source own: it has no proof of its sender. Write `secret_files`, or `token` for a sender that cannot sign.",
+        ),
+        (
+            "    secret_files: [secrets/own, /etc/unstick/old]\n",
+            "    secret_files: [secrets/own]\n    token: own\n",
+            "3: Source own: it has two proofs of its sender.",
+        ),
         ("rules:\n", "rulez:\n", "10: `rulez` is not a key that is known here. Do you mean `rules`?"),
         ("  - name: stuck-fuse", "  - &a stuck-fuse", "11: `&a` is an anchor. Anchors are not accepted."),
     ],
@@ -370,4 +380,4 @@ def test_the_schema_for_editors_refuses_what_is_not(old: str, new: str) -> None:
 
 
 def test_the_words_of_a_generic_source_are_those_that_are_read() -> None:
-    assert {*GenericEntry.model_fields} - {"kind", "secret_files"} == {*WORDS}
+    assert {*GenericEntry.model_fields} - {"kind", "secret_files", "token"} == {*WORDS}
