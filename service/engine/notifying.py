@@ -81,6 +81,8 @@ class Notifying:
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self._cleaned = time.monotonic()
+        #: What was said of a file that cannot be used.
+        self._told = ""
         self._loop = threading.Thread(target=self._run, name="notices", daemon=True)
 
     def start(self) -> None:
@@ -130,8 +132,11 @@ class Notifying:
     def _begin_rounds(self) -> None:
         try:
             config = self._service.notify.current()
-        except ConfigInvalid:
-            # The file's keeper has told it; what is pending waits until it is mended.
+        except ConfigInvalid as error:
+            # It was never good, so that nobody has told it; what is pending waits until it is mended.
+            if error.reason != self._told:
+                log.error("notices.file_unusable", reason=error.reason, way_out=error.way_out)
+            self._told = error.reason
             return
         if config.receivers:
             leave_out_strangers(self._service, config)

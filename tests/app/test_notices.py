@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+import structlog
 
 from service.app.notice_ports import Outgoing, TellingFilter
 from service.app.notify import KEPT_FOR, Follower, drop_old_notices
@@ -14,7 +15,7 @@ from service.app.notify_tell import deliver, leave_out_strangers, parcels
 from service.app.pause_alerts import pause_alerts
 from service.app.ports import Store
 from service.domain.audit import Fact
-from service.domain.errors import NotTold, Unavailable
+from service.domain.errors import ConfigInvalid, NotTold, Unavailable
 from service.domain.notice import PAUSES, NoticeKind, NoticeRule, NotifyConfig, Receiver, TellingState
 from service.domain.person import Person, Role
 from service.domain.script import Report, ReportState
@@ -341,3 +342,35 @@ def test_an_event_that_no_notice_can_be_made_of_is_left_out_and_the_next_is_told
         ).items
         == ()
     )
+
+
+@dataclass
+class Broken:
+    """A file that was never good."""
+
+    def current(self) -> NotifyConfig:
+        raise ConfigInvalid("notify.yaml:1: The file is empty.")
+
+
+def test_while_a_file_is_wrong_nothing_is_lost_and_the_log_says_it_once(
+    make: Make,
+) -> None:
+    world = make(works("cure"))
+    _, kept = listen(world)
+    listened = world.service
+    world.service = replace(listened, notify=Broken())
+    notifying = Notifying(world.service, fault_of=_fault_of)
+    world.play(world.request("cure", "gpu-01"))
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(3):
+            notifying._follow()
+            notifying._begin_rounds()
+
+    world.service = listened
+    follow(Follower(listened))
+    tell(world)
+
+    assert [(one["event"], one["reason"]) for one in logs] == [
+        ("notices.file_unusable", "notify.yaml:1: The file is empty.")
+    ]
+    assert kept.titles == ["Ended succeeded: cure on gpu-01"]
