@@ -374,3 +374,21 @@ def test_while_a_file_is_wrong_nothing_is_lost_and_the_log_says_it_once(
         ("notices.file_unusable", "notify.yaml:1: The file is empty.")
     ]
     assert kept.titles == ["Ended succeeded: cure on gpu-01"]
+
+
+def test_no_more_messages_are_sent_in_a_minute_than_a_receiver_may_get(make: Make) -> None:
+    world = make(works("cure"), nodes=NODES)
+    slow = replace(HOOK, per_minute=2)
+    follower, kept = listen(world, config(NoticeRule(("hook",), frozenset({NoticeKind.ENDED})), receivers=(slow,)))
+    for node in NODES:
+        world.play(world.request("cure", node))
+    follow(follower)
+    notifying = Notifying(world.service, fault_of=_fault_of)
+
+    for _ in range(3):
+        notifying._begin_rounds()
+        notifying.stop(LONG)
+        notifying._ending.clear()
+
+    assert len(kept.told) == 2
+    assert sorted(states(world)) == ["pending"] * 3 + ["sent"] * 2
