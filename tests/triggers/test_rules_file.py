@@ -227,7 +227,7 @@ def test_the_example_is_true_of_the_shipped_runbooks() -> None:
         (
             "    secret_files: [secrets/own, /etc/unstick/old]\n",
             "",
-            "3: Source own: it has no proof of its sender. Write `secret_files`, or `token` for a sender that cannot sign.",
+            "3: Source own: it has no proof of its sender. Write `secret_files`, or `token` for a sender that",
         ),
         (
             "    secret_files: [secrets/own, /etc/unstick/old]\n",
