@@ -87,7 +87,9 @@ def judge_alerts(service: Service, alerts: Sequence[RecordedAlert]) -> None:
     moment = _Now(
         service, service.rules.current(), service.inventory.current(), service.policy.current(), service.clock.now()
     )
-    considered = _with_owners(moment, [_asked_first(moment, _consider(moment, alert)) for alert in alerts])
+    considered = [_consider(moment, alert) for alert in alerts]
+    if not service.store.read(_is_stopped):
+        considered = _with_owners(moment, [_asked_first(moment, one) for one in considered])
     considered = [_planned(moment, one) for one in considered]
 
     def record(transaction: Transaction) -> bool:
@@ -146,6 +148,11 @@ def _consider(moment: _Now, alert: RecordedAlert) -> _Considered:
         return replace(decided, judgement=_refused(str(error)))
     question = Question(rule, found.node, told_at(alert), acts=runbook.acts and not rule.dry_run)
     return replace(decided, asked=_Asked(question, request))
+
+
+def _is_stopped(reader: Reader) -> bool:
+    """Whether no alert starts anything, so that no plan is needed: a storm ends in this."""
+    return reader.pause() is not None or reader.breaker(BLAST_RADIUS).latched
 
 
 def _asked_first(moment: _Now, one: _Considered) -> _Considered:
