@@ -89,7 +89,11 @@ def test_sweeps_are_read_with_all_they_say(write: Write) -> None:
         ),
         ("next-boot", "node-facts", "12: Sweep all: A dry run of node-facts would show nothing: none of its steps has"),
         ("name: all", "name: ghost-vram", "12: Sweep ghost-vram: `name` is that of the sweep in line 4 too. Choose"),
-        ("rules:\n", "sources:\n  sweep: {kind: alertmanager, token: t}\nrules:\n", "2: Source sweep: it is the name of"),
+        (
+            "rules:\n",
+            "sources:\n  sweep: {kind: alertmanager, token: t}\nrules:\n",
+            "2: Source sweep: it is the name of",
+        ),
     ],
 )
 def test_a_fault_is_told_with_its_line_and_the_way_out(write: Write, old: str, new: str, finding: str) -> None:
