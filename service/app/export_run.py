@@ -137,7 +137,13 @@ def _settings(prepared: Prepared, header: Header, *, endpoint: Endpoint, pieces:
         "header": header.packed(),
         "sums": "\n".join(f"{name} {sha256(text)}" for name, text in pieces.items()),
     }
-    return "\n" + "".join(f"{name}={shell_word(value)}\n" for name, value in values.items()) + "\n"
+    return "\n" + "".join(_assigned(name, value) for name, value in values.items()) + "\n"
+
+
+def _assigned(name: str, value: str) -> str:
+    """Return a line that sets a variable; also a plain word is in quotes, or it looks like a command that was meant."""
+    word = shell_word(value)
+    return f"{name}='{value}'\n" if word == value else f"{name}={word}\n"
 
 
 def _piece(name: str, text: str) -> str:
@@ -169,7 +175,7 @@ def _step(prepared: Prepared, step: Step) -> str:
         "retry": " ".join(_pauses(step)),
         "left_out": _flag(_left_out(prepared, step)),
     }
-    return "".join(f"  {name}={shell_word(value)}\n" for name, value in values.items()) + "  play_step\n\n"
+    return "".join(f"  {_assigned(name, value)}" for name, value in values.items()) + "  play_step\n\n"
 
 
 def _pauses(step: Step) -> list[str]:

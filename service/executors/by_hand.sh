@@ -699,8 +699,10 @@ main() {
     *) refuse "sh $0                 # plays it, and goes on where it was stopped" "sh $0 --show STEP run   # prints a script" ;;
   esac
   [ "$(id -u)" = 0 ] || refuse 'It must run as root: sudo sh FILE'
-  { exec 3<>/dev/tty; } 2>/dev/null || refuse 'There is no terminal, so nobody could be asked: nothing is done.' \
+  # In a shell of its own: an `exec` that fails ends its shell.
+  (exec 3<>/dev/tty) 2>/dev/null || refuse 'There is no terminal, so nobody could be asked: nothing is done.' \
     'Copy the script to the node and run it there (ssh -t NODE sudo sh FILE).'
+  exec 3<>/dev/tty
   for program in bash setsid flock base64 gzip sha256sum sync od; do
     command -v "$program" >/dev/null || refuse "$program is missing on this node."
   done

@@ -1,0 +1,208 @@
+"""`unstick export`: the cure without the service, played at a terminal."""
+
+import hashlib
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.installation import Installation, eventually
+from tests.support.by_hand import BEGIN, YES, ByHand
+
+pytestmark = pytest.mark.needs_root
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Installation:
+    """Give files of an installation; no service runs."""
+    return Installation(tmp_path / "place")
+
+
+def export(place: Installation, tmp_path: Path, name: str, *params: str, shell: str = "sh") -> ByHand:
+    """Export a runbook for the first node."""
+    script = tmp_path / f"{name}.sh"
+    words = [word for param in params for word in ("--param", param)]
+    done = place("export", name, "--node", "n00", *words, "--output", str(script))
+    assert done.returncode == 0, done.stderr
+    return ByHand(script, tmp_path, shell=shell)
+
+
+def test_the_script_has_the_bytes_and_the_digest_of_the_plan(place: Installation, tmp_path: Path) -> None:
+    by_hand = export(place, tmp_path, "confirm")
+
+    plan = json.loads(place("plan", "confirm", "--node", "n00", "--json").stdout)
+    shown = {
+        one["script"]: subprocess.run(
+            ["sh", str(by_hand.script), "--show", one["step"], one["script"]], capture_output=True, check=True
+        ).stdout
+        for one in plan["scripts"]
+    }
+
+    assert f"# plan      {plan['digest']}" in by_hand.script.read_text()
+    assert {kind: hashlib.sha256(text).hexdigest() for kind, text in shown.items()} == {
+        one["script"]: one["sha256"] for one in plan["scripts"]
+    }
+
+
+def test_the_script_is_clean_shell(place: Installation, tmp_path: Path) -> None:
+    by_hand = export(place, tmp_path, "second")
+
+    found = subprocess.run(["shellcheck", str(by_hand.script)], capture_output=True, text=True, check=False)
+
+    assert (found.returncode, found.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_gate_is_typed_and_the_node_is_proven_cured(place: Installation, tmp_path: Path, shell: str) -> None:
+    by_hand = export(place, tmp_path, "confirm", shell=shell)
+
+    code, seen = by_hand.play(*BEGIN, YES)
+
+    assert code == 0, seen
+    assert "thing-of-n00" in seen
+    assert "looked at n00" in seen
+    assert "ENDED succeeded, verdict cured" in seen
+    assert by_hand.events() == [
+        *("begun", "intended", "result", "gate", "answer", "intended", "result", "intended", "result", "ended")
+    ]
+
+
+def test_a_yes_is_no_answer_and_a_denial_runs_nothing(place: Installation, tmp_path: Path) -> None:
+    by_hand = export(place, tmp_path, "confirm")
+
+    code, seen = by_hand.play(*BEGIN, (YES[0], "y"), (YES[0], "no"), ("Why not:", "it is busy"))
+
+    assert code == 1, seen
+    assert "ENDED denied" in seen
+    assert by_hand.events() == ["begun", "intended", "result", "gate", "answer", "ended"]
+
+
+def test_the_second_person_is_not_the_first(place: Installation, tmp_path: Path) -> None:
+    by_hand = export(place, tmp_path, "second")
+
+    code, seen = by_hand.play(*BEGIN, ("Name:", "ANN"), ("Name:", "bob"), YES)
+
+    assert code == 0, seen
+    assert "ANN began or resumed this run and cannot be the second person." in seen
+
+
+def test_an_answer_behind_the_deadline_runs_nothing(place: Installation, tmp_path: Path) -> None:
+    by_hand = export(place, tmp_path, "brief")
+    with by_hand.start() as terminal:
+        terminal.answer(*BEGIN)
+        terminal.expect(YES[0])
+        # The approval of this runbook is good for one second.
+        subprocess.run(["sleep", "1.2"], check=True)
+        terminal.type("n00")
+        code = terminal.end()
+
+    assert (code, "ENDED expired" in terminal.seen) == (1, True), terminal.seen
+    assert "run" not in re.findall(r'"script":"(\w+)"', by_hand.journal.read_text())
+
+
+@pytest.mark.parametrize(
+    ("params", "code", "end"),
+    [
+        (["check_exit=77"], 0, "ENDED succeeded, verdict well"),
+        (["check_exit=3"], 1, "ENDED failed\n"),
+        (["run_exit=77"], 0, "ENDED succeeded, verdict cleared"),
+        (["run_exit=5"], 1, "ENDED failed, verdict cured"),
+        (["verify_exit=1"], 1, "ENDED failed, verdict not_cured"),
+        (["verify_exit=9"], 4, "STUCK at step touch"),
+    ],
+)
+def test_every_exit_ends_as_the_table_says(
+    place: Installation, tmp_path: Path, params: list[str], code: int, end: str
+) -> None:
+    by_hand = export(place, tmp_path, "free", *params)
+
+    ended, seen = by_hand.play(*BEGIN)
+
+    assert (ended, end in seen) == (code, True), seen
+
+
+def test_ctrl_c_stops_the_script_on_the_node(place: Installation, tmp_path: Path) -> None:
+    wait = tmp_path / "go"
+    by_hand = export(place, tmp_path, "free", f"wait={wait}")
+    with by_hand.start() as terminal:
+        terminal.answer(*BEGIN)
+        eventually(Path(f"{wait}.acted").exists)
+        terminal.interrupt()
+        code = terminal.end()
+
+    assert (code, "ENDED cancelled" in terminal.seen) == (1, True), terminal.seen
+    assert "cancelled" in by_hand.events()
+
+
+def test_a_killed_script_goes_on_and_runs_nothing_twice(place: Installation, tmp_path: Path) -> None:
+    wait = tmp_path / "go"
+    by_hand = export(place, tmp_path, "free", f"wait={wait}")
+    acted = Path(f"{wait}.acted")
+    with by_hand.start() as terminal:
+        terminal.answer(*BEGIN)
+        eventually(acted.exists)
+        terminal.kill()
+    with by_hand.journal.open("a") as journal:
+        journal.write('{"seq":99,"torn')
+    wait.touch()
+
+    code, seen = by_hand.play(*BEGIN)
+
+    assert code == 0, seen
+    assert "ENDED succeeded, verdict cured" in seen
+    assert len(acted.read_text().splitlines()) == 1
+    assert by_hand.events().count("resumed") == 1
+
+
+def test_a_journal_that_was_changed_stops_everything(place: Installation, tmp_path: Path) -> None:
+    by_hand = export(place, tmp_path, "confirm")
+    with by_hand.start() as terminal:
+        terminal.answer(*BEGIN)
+        terminal.expect(YES[0])
+        terminal.kill()
+    by_hand.journal.write_text(by_hand.journal.read_text().replace('"by":"ann"', '"by":"eve"'))
+
+    code, seen = by_hand.play()
+
+    assert (code, "was changed: nothing is done" in seen) == (2, True), seen
+
+
+def test_without_a_terminal_nothing_is_done(place: Installation, tmp_path: Path) -> None:
+    by_hand = export(place, tmp_path, "look")
+
+    done = by_hand.without_terminal()
+
+    assert done.returncode == 2
+    assert "There is no terminal, so nobody could be asked: nothing is done." in done.stderr
+    assert not by_hand.journal.exists()
+
+
+def test_a_wrong_machine_does_nothing(place: Installation, tmp_path: Path) -> None:
+    by_hand = export(place, tmp_path, "look")
+
+    code, seen = by_hand.play(("Name:", "ann"), ("type n00:", "n01"))
+
+    assert (code, "Not sure: nothing is done." in seen) == (2, True), seen
+
+
+def test_a_script_whose_bytes_were_changed_does_nothing(place: Installation, tmp_path: Path) -> None:
+    by_hand = export(place, tmp_path, "look")
+    by_hand.script.write_text(by_hand.script.read_text().replace('echo "this is', 'echo "that is'))
+
+    code, seen = by_hand.play()
+
+    assert (code, "are not those of the plan" in seen) == (2, True), seen
+
+
+def test_a_runbook_for_two_places_is_refused(place: Installation, tmp_path: Path) -> None:
+    (place.folder / "config" / "inventory.yaml").write_text(
+        "controllers: {head: {executor: local}}\n"
+        "nodes: {n00: {executor: local, view: private, controller: head, attributes: {slurm_name: n00}}}\n"
+    )
+    shipped = Path(__file__).parents[2] / "runbooks"
+    done = place("export", "drain-and-reboot-slurm", "--node", "n00", env={"UNSTICK_RUNBOOKS": str(shipped)})
+
+    assert done.returncode == 2
+    assert "runs on the controller, and one script runs in one place." in done.stderr
