@@ -9,9 +9,6 @@ set -u
 LC_ALL=C
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL PATH
-# A shell of its own for `read`: bash goes on reading after a trapped signal unless it keeps to POSIX.
-# shellcheck disable=SC3040 # only where it is bash
-[ -z "${BASH_VERSION:-}" ] || set -o posix
 
 most=32768 little=1024 room=400000 # bytes of a stream in the journal, and of the journal before streams are cut short
 work='' journal='' output='' lock='' seq=0 chain='' at='' now=0 lines=0 position=0 line='' value='' boot='' torn=''
@@ -273,8 +270,17 @@ note_cancel() {
 # Read a line that a person types; without a terminal there is nobody to ask.
 ask() {
   printf '%s ' "$1" >&3
-  typed=''
-  IFS= read -r typed <&3 && return 0
+  # By a process that is waited for: a signal ends a wait in every shell, and a read in some.
+  (IFS= read -r answer && printf '%s' "$answer" >"$work/typed") <&3 9>&- &
+  reader=$!
+  while [ -z "$interrupted" ]; do
+    if wait "$reader"; then
+      typed=$(cat "$work/typed")
+      return 0
+    fi
+    kill -0 "$reader" 2>/dev/null || break
+  done
+  kill "$reader" 2>/dev/null
   [ -n "$interrupted" ] || refuse '' 'The terminal is gone: stopped. Run this script again, and it goes on here.'
   return 1
 }
@@ -720,18 +726,19 @@ main() {
   [ "$lines" = 0 ] || say "It goes on behind line $lines of $journal${torn:+ (a line that was not whole is left out)}."
   say "$runbook on $node, plan $digest"
   ask_name 'Who are you? Name:' || exit 2
-  by=$typed persons=$typed
+  me=$typed
   find_node
   if [ "$lines" = 0 ]; then
-    append begun ",\"run\":\"$run\",\"plan\":\"$digest\",\"node\":\"$node\",\"by\":\"$by\",\"machine\":\"$machine\",\
+    append begun ",\"run\":\"$run\",\"plan\":\"$digest\",\"node\":\"$node\",\"by\":\"$me\",\"machine\":\"$machine\",\
 \"known_by\":\"$known_by\",\"header\":\"$header\""
   else
-    append resumed ",\"by\":\"$by\",\"machine\":\"$machine\",\"known_by\":\"$known_by\""
+    append resumed ",\"by\":\"$me\",\"machine\":\"$machine\",\"known_by\":\"$known_by\""
   fi
   position=0
   next_line
   fits begun
-  member by && persons="$persons $value" && by=$typed
+  member by
+  by=$me persons="$persons $value"
   plan
   end_run
 }

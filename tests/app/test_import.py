@@ -18,8 +18,8 @@ from service.domain.run import AttemptState, GateState, NodeRunState, ResolveAs,
 from service.domain.script import Stream
 from service.executors.scripted import ScriptedExecutor
 from tests.cli.installation import Installation
-from tests.support.by_hand import BEGIN, YES, ByHand
-from tests.support.world import OPERATOR, RealClock, World, local_nodes, outcomes
+from tests.support.by_hand import BEGIN, YES, export, world_of
+from tests.support.world import OPERATOR, World, local_nodes, outcomes
 
 pytestmark = pytest.mark.needs_root
 SECOND_ANSWERS = (*BEGIN, ("Name:", "bob"), YES)
@@ -42,37 +42,32 @@ def journals(tmp_path_factory: pytest.TempPathFactory) -> Journals:
     folder = tmp_path_factory.mktemp("by-hand")
     place = Installation(folder / "place")
 
-    def played(name: str, *answers: tuple[str, str], params: tuple[str, ...] = ()) -> str:
-        own = folder / f"{name}{len(params)}"
+    planner = world_of(place.folder / "runbooks", folder)
+
+    def played(name: str, *answers: tuple[str, str], **params: object) -> str:
+        own = folder / f"{name}-own"
         own.mkdir()
-        words = [word for param in params for word in ("--param", param)]
-        done = place("export", name, "--node", "n00", *words, "--output", str(own / "by-hand.sh"))
-        assert done.returncode == 0, done.stderr
-        by_hand = ByHand(own / "by-hand.sh", own)
+        by_hand = export(planner, own, name, **params)
         _, seen = by_hand.play(*answers)
         assert "The journal is" in seen, seen
         return by_hand.journal.read_text()
 
     second = played("second", *SECOND_ANSWERS)
-    return Journals(
+    made = Journals(
         place,
         second,
         denied=played("confirm", *BEGIN, (YES[0], "no"), ("Why not:", 'it "is" busy')),
-        stuck=played("free", *BEGIN, params=("verify_exit=9",)),
+        stuck=played("free", *BEGIN, verify_exit=9),
         unfinished=second[: second.rindex("\n", 0, -1) + 1],
     )
+    planner.close()
+    return made
 
 
 @pytest.fixture
 def world(tmp_path: Path, journals: Journals) -> Iterator[World]:
     """Give the service, back again, with an empty record."""
-    built = World.build(
-        f"sqlite:///{tmp_path}/unstick.db",
-        ScriptedExecutor({}),
-        inventory=local_nodes("n00"),
-        runbooks=journals.place.folder / "runbooks",
-        clock=RealClock(),
-    )
+    built = world_of(journals.place.folder / "runbooks", tmp_path)
     yield built
     built.close()
 

@@ -4,12 +4,15 @@ import hashlib
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from service.domain.run import NodeRunState, Verdict
 from tests.cli.installation import Installation, eventually
-from tests.support.by_hand import BEGIN, YES, ByHand
+from tests.support.by_hand import BEGIN, YES, export, imported, world_of
+from tests.support.world import World
 
 pytestmark = pytest.mark.needs_root
 
@@ -20,34 +23,36 @@ def place(tmp_path: Path) -> Installation:
     return Installation(tmp_path / "place")
 
 
-def export(place: Installation, tmp_path: Path, name: str, *params: str, shell: str = "sh") -> ByHand:
-    """Export a runbook for the first node."""
-    script = tmp_path / f"{name}.sh"
-    words = [word for param in params for word in ("--param", param)]
-    done = place("export", name, "--node", "n00", *words, "--output", str(script))
-    assert done.returncode == 0, done.stderr
-    return ByHand(script, tmp_path, shell=shell)
+@pytest.fixture
+def world(place: Installation, tmp_path: Path) -> Iterator[World]:
+    """Give what plans the scripts, and the record that takes their journals."""
+    built = world_of(place.folder / "runbooks", tmp_path)
+    yield built
+    built.close()
 
 
 def test_the_script_has_the_bytes_and_the_digest_of_the_plan(place: Installation, tmp_path: Path) -> None:
-    by_hand = export(place, tmp_path, "confirm")
+    script = tmp_path / "confirm.sh"
+    done = place("export", "confirm", "--node", "n00", "--param", "run_exit=5", "--output", str(script))
+    again = place("export", "confirm", "--node", "n00", "--output", str(script))
 
-    plan = json.loads(place("plan", "confirm", "--node", "n00", "--json").stdout)
+    plan = json.loads(place("plan", "confirm", "--node", "n00", "--param", "run_exit=5", "--json").stdout)
     shown = {
         one["script"]: subprocess.run(
-            ["sh", str(by_hand.script), "--show", one["step"], one["script"]], capture_output=True, check=True
+            ["sh", str(script), "--show", one["step"], one["script"]], capture_output=True, check=True
         ).stdout
         for one in plan["scripts"]
     }
 
-    assert f"# plan      {plan['digest']}" in by_hand.script.read_text()
+    assert (done.returncode, again.returncode) == (0, 2), done.stderr
+    assert f"# plan      {plan['digest']}" in script.read_text()
     assert {kind: hashlib.sha256(text).hexdigest() for kind, text in shown.items()} == {
         one["script"]: one["sha256"] for one in plan["scripts"]
     }
 
 
-def test_the_script_is_clean_shell(place: Installation, tmp_path: Path) -> None:
-    by_hand = export(place, tmp_path, "second")
+def test_the_script_is_clean_shell(world: World, tmp_path: Path) -> None:
+    by_hand = export(world, tmp_path, "second")
 
     found = subprocess.run(["shellcheck", str(by_hand.script)], capture_output=True, text=True, check=False)
 
@@ -55,8 +60,8 @@ def test_the_script_is_clean_shell(place: Installation, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_a_gate_is_typed_and_the_node_is_proven_cured(place: Installation, tmp_path: Path, shell: str) -> None:
-    by_hand = export(place, tmp_path, "confirm", shell=shell)
+def test_a_gate_is_typed_and_the_node_is_proven_cured(world: World, tmp_path: Path, shell: str) -> None:
+    by_hand = export(world, tmp_path, "confirm", shell=shell)
 
     code, seen = by_hand.play(*BEGIN, YES)
 
@@ -64,13 +69,14 @@ def test_a_gate_is_typed_and_the_node_is_proven_cured(place: Installation, tmp_p
     assert "thing-of-n00" in seen
     assert "looked at n00" in seen
     assert "ENDED succeeded, verdict cured" in seen
+    assert '"answer":"approved","who":"ann"' in by_hand.journal.read_text()
     assert by_hand.events() == [
         *("begun", "intended", "result", "gate", "answer", "intended", "result", "intended", "result", "ended")
     ]
 
 
-def test_a_yes_is_no_answer_and_a_denial_runs_nothing(place: Installation, tmp_path: Path) -> None:
-    by_hand = export(place, tmp_path, "confirm")
+def test_a_yes_is_no_answer_and_a_denial_runs_nothing(world: World, tmp_path: Path) -> None:
+    by_hand = export(world, tmp_path, "confirm")
 
     code, seen = by_hand.play(*BEGIN, (YES[0], "y"), (YES[0], "no"), ("Why not:", "it is busy"))
 
@@ -79,8 +85,8 @@ def test_a_yes_is_no_answer_and_a_denial_runs_nothing(place: Installation, tmp_p
     assert by_hand.events() == ["begun", "intended", "result", "gate", "answer", "ended"]
 
 
-def test_the_second_person_is_not_the_first(place: Installation, tmp_path: Path) -> None:
-    by_hand = export(place, tmp_path, "second")
+def test_the_second_person_is_not_the_first(world: World, tmp_path: Path) -> None:
+    by_hand = export(world, tmp_path, "second")
 
     code, seen = by_hand.play(*BEGIN, ("Name:", "ANN"), ("Name:", "bob"), YES)
 
@@ -88,8 +94,8 @@ def test_the_second_person_is_not_the_first(place: Installation, tmp_path: Path)
     assert "ANN began or resumed this run and cannot be the second person." in seen
 
 
-def test_an_answer_behind_the_deadline_runs_nothing(place: Installation, tmp_path: Path) -> None:
-    by_hand = export(place, tmp_path, "brief")
+def test_an_answer_behind_the_deadline_runs_nothing(world: World, tmp_path: Path) -> None:
+    by_hand = export(world, tmp_path, "brief")
     with by_hand.start() as terminal:
         terminal.answer(*BEGIN)
         terminal.expect(YES[0])
@@ -98,34 +104,37 @@ def test_an_answer_behind_the_deadline_runs_nothing(place: Installation, tmp_pat
         terminal.type("n00")
         code = terminal.end()
 
-    assert (code, "ENDED expired" in terminal.seen) == (1, True), terminal.seen
+    assert code == 1, terminal.seen
+    assert imported(world, by_hand).state is NodeRunState.EXPIRED
     assert "run" not in re.findall(r'"script":"(\w+)"', by_hand.journal.read_text())
 
 
 @pytest.mark.parametrize(
-    ("params", "code", "end"),
+    ("params", "code", "state", "verdict"),
     [
-        (["check_exit=77"], 0, "ENDED succeeded, verdict well"),
-        (["check_exit=3"], 1, "ENDED failed\n"),
-        (["run_exit=77"], 0, "ENDED succeeded, verdict cleared"),
-        (["run_exit=5"], 1, "ENDED failed, verdict cured"),
-        (["verify_exit=1"], 1, "ENDED failed, verdict not_cured"),
-        (["verify_exit=9"], 4, "STUCK at step touch"),
+        ({"check_exit": 77}, 0, NodeRunState.SUCCEEDED, Verdict.WELL),
+        ({"check_exit": 3}, 1, NodeRunState.FAILED, None),
+        ({"run_exit": 77}, 0, NodeRunState.SUCCEEDED, Verdict.CLEARED),
+        ({"run_exit": 5}, 1, NodeRunState.FAILED, Verdict.CURED),
+        ({"verify_exit": 1}, 1, NodeRunState.FAILED, Verdict.NOT_CURED),
+        ({"verify_exit": 9}, 4, NodeRunState.STUCK, Verdict.UNKNOWN),
     ],
 )
-def test_every_exit_ends_as_the_table_says(
-    place: Installation, tmp_path: Path, params: list[str], code: int, end: str
+def test_every_exit_ends_as_the_table_says_here_and_in_the_record(
+    world: World, tmp_path: Path, params: dict[str, int], code: int, state: NodeRunState, verdict: Verdict | None
 ) -> None:
-    by_hand = export(place, tmp_path, "free", *params)
+    by_hand = export(world, tmp_path, "free", **params)
 
     ended, seen = by_hand.play(*BEGIN)
 
-    assert (ended, end in seen) == (code, True), seen
+    assert ended == code, seen
+    node_run = imported(world, by_hand)
+    assert (node_run.state, node_run.verdict) == (state, verdict), seen
 
 
-def test_ctrl_c_stops_the_script_on_the_node(place: Installation, tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_script_on_the_node(world: World, tmp_path: Path) -> None:
     wait = tmp_path / "go"
-    by_hand = export(place, tmp_path, "free", f"wait={wait}")
+    by_hand = export(world, tmp_path, "free", wait=str(wait))
     with by_hand.start() as terminal:
         terminal.answer(*BEGIN)
         eventually(Path(f"{wait}.acted").exists)
@@ -133,12 +142,12 @@ def test_ctrl_c_stops_the_script_on_the_node(place: Installation, tmp_path: Path
         code = terminal.end()
 
     assert (code, "ENDED cancelled" in terminal.seen) == (1, True), terminal.seen
-    assert "cancelled" in by_hand.events()
+    assert imported(world, by_hand).state is NodeRunState.CANCELLED
 
 
-def test_a_killed_script_goes_on_and_runs_nothing_twice(place: Installation, tmp_path: Path) -> None:
+def test_a_killed_script_goes_on_and_runs_nothing_twice(world: World, tmp_path: Path) -> None:
     wait = tmp_path / "go"
-    by_hand = export(place, tmp_path, "free", f"wait={wait}")
+    by_hand = export(world, tmp_path, "free", wait=str(wait))
     acted = Path(f"{wait}.acted")
     with by_hand.start() as terminal:
         terminal.answer(*BEGIN)
@@ -154,10 +163,37 @@ def test_a_killed_script_goes_on_and_runs_nothing_twice(place: Installation, tmp
     assert "ENDED succeeded, verdict cured" in seen
     assert len(acted.read_text().splitlines()) == 1
     assert by_hand.events().count("resumed") == 1
+    node_run = imported(world, by_hand)
+    assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED)
 
 
-def test_a_journal_that_was_changed_stops_everything(place: Installation, tmp_path: Path) -> None:
-    by_hand = export(place, tmp_path, "confirm")
+def test_ctrl_c_at_a_gate_ends_it_with_nothing_run(world: World, tmp_path: Path) -> None:
+    by_hand = export(world, tmp_path, "confirm")
+    with by_hand.start() as terminal:
+        terminal.answer(*BEGIN)
+        terminal.expect(YES[0])
+        terminal.interrupt()
+        code = terminal.end()
+
+    assert code == 1, terminal.seen
+    assert imported(world, by_hand).state is NodeRunState.CANCELLED
+
+
+def test_a_gate_is_asked_again_where_its_terminal_was_lost(world: World, tmp_path: Path) -> None:
+    by_hand = export(world, tmp_path, "second")
+    with by_hand.start() as terminal:
+        terminal.answer(*BEGIN, ("Name:", "bob"))
+        terminal.expect(YES[0])
+        terminal.kill()
+
+    code, seen = by_hand.play(("Name:", "bob"), BEGIN[1], ("Name:", "bob"), ("Name:", "ann"), ("Name:", "cid"), YES)
+
+    assert code == 0, seen
+    assert imported(world, by_hand).verdict is Verdict.CURED
+
+
+def test_a_journal_that_was_changed_stops_everything(world: World, tmp_path: Path) -> None:
+    by_hand = export(world, tmp_path, "confirm")
     with by_hand.start() as terminal:
         terminal.answer(*BEGIN)
         terminal.expect(YES[0])
@@ -169,8 +205,8 @@ def test_a_journal_that_was_changed_stops_everything(place: Installation, tmp_pa
     assert (code, "was changed: nothing is done" in seen) == (2, True), seen
 
 
-def test_without_a_terminal_nothing_is_done(place: Installation, tmp_path: Path) -> None:
-    by_hand = export(place, tmp_path, "look")
+def test_without_a_terminal_nothing_is_done(world: World, tmp_path: Path) -> None:
+    by_hand = export(world, tmp_path, "look")
 
     done = by_hand.without_terminal()
 
@@ -179,16 +215,16 @@ def test_without_a_terminal_nothing_is_done(place: Installation, tmp_path: Path)
     assert not by_hand.journal.exists()
 
 
-def test_a_wrong_machine_does_nothing(place: Installation, tmp_path: Path) -> None:
-    by_hand = export(place, tmp_path, "look")
+def test_a_wrong_machine_does_nothing(world: World, tmp_path: Path) -> None:
+    by_hand = export(world, tmp_path, "look")
 
     code, seen = by_hand.play(("Name:", "ann"), ("type n00:", "n01"))
 
     assert (code, "Not sure: nothing is done." in seen) == (2, True), seen
 
 
-def test_a_script_whose_bytes_were_changed_does_nothing(place: Installation, tmp_path: Path) -> None:
-    by_hand = export(place, tmp_path, "look")
+def test_a_script_whose_bytes_were_changed_does_nothing(world: World, tmp_path: Path) -> None:
+    by_hand = export(world, tmp_path, "look")
     by_hand.script.write_text(by_hand.script.read_text().replace('echo "this is', 'echo "that is'))
 
     code, seen = by_hand.play()
@@ -196,7 +232,7 @@ def test_a_script_whose_bytes_were_changed_does_nothing(place: Installation, tmp
     assert (code, "are not those of the plan" in seen) == (2, True), seen
 
 
-def test_a_runbook_for_two_places_is_refused(place: Installation, tmp_path: Path) -> None:
+def test_a_runbook_for_two_places_is_refused(place: Installation) -> None:
     (place.folder / "config" / "inventory.yaml").write_text(
         "controllers: {head: {executor: local}}\n"
         "nodes: {n00: {executor: local, view: private, controller: head, attributes: {slurm_name: n00}}}\n"

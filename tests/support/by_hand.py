@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from service.app.export_run import Shell, export_run
+from service.app.import_run import import_run
+from service.app.request_run import RunRequest, prepare
+from service.domain.run import NodeRun
+from service.executors.envelope import by_hand_player, loader, node_runner
+from service.executors.scripted import ScriptedExecutor
 from tests.support.terminal import Terminal
+from tests.support.world import OPERATOR, RealClock, World, local_nodes
 
 #: Who begins, and on which node: this machine has another name.
 BEGIN = (("Name:", "ann"), ("type n00:", "n00"))
@@ -64,3 +71,31 @@ class ByHand:
         (self.folder / "run").mkdir(exist_ok=True)
         mount = f'mount --bind {shlex.quote(str(self.folder / "run"))} /run && exec "$@"'
         return ("unshare", "--mount", "--propagation", "private", "sh", "-c", mount, "sh")
+
+
+def world_of(runbooks: Path, folder: Path) -> World:
+    """Return a service with these runbooks, an empty record, and this machine as n00."""
+    return World.build(
+        f"sqlite:///{folder}/unstick.db",
+        ScriptedExecutor({}),
+        inventory=local_nodes("n00"),
+        runbooks=runbooks,
+        clock=RealClock(),
+    )
+
+
+def export(world: World, folder: Path, name: str, *, shell: str = "sh", **params: object) -> ByHand:
+    """Export a runbook for n00 into a folder, without the program."""
+    prepared = prepare(world.service, RunRequest(name, "", nodes=("n00",), params=params))
+    endpoint = world.service.inventory.current().node("n00").endpoint
+    parts = Shell(by_hand_player(), node_runner().decode(), loader())
+    script = folder / f"{name}.sh"
+    script.write_text(export_run(prepared, endpoint=endpoint, shell=parts, by="tests"))
+    return ByHand(script, folder, shell=shell)
+
+
+def imported(world: World, by_hand: ByHand) -> NodeRun:
+    """Import what a script has written, and return the node run that it became; the record must hold."""
+    run = import_run(world.service, by_hand.journal.read_text(), person=OPERATOR)
+    assert world.chain_holds()
+    return world.node_runs(run)[0]
