@@ -44,7 +44,7 @@ def journals(tmp_path_factory: pytest.TempPathFactory) -> Journals:
 
     planner = world_of(place.folder / "runbooks", folder)
 
-    def played(name: str, *answers: tuple[str, str], **params: object) -> str:
+    def played(name: str, *answers: tuple[str, str], **params: Any) -> str:
         own = folder / f"{name}-own"
         own.mkdir()
         by_hand = export(planner, own, name, **params)

@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +17,63 @@ from tests.support.world import World
 
 pytestmark = pytest.mark.needs_root
 
+#: Looks, puts a mark down, acts, and takes the mark away again whatever has become of it.
+UNDOING = """\
+schema: 1
+name: undoing
+title: Act between two marks
+owner: tests
+description: For the tests of the exported script.
+params:
+  run_exit: {type: integer, min: 0, max: 99, default: 0, description: How run ends.}
+  marks: {type: string, max_length: 300, description: Where the marks are.}
+steps:
+  - id: look
+    title: Look
+    read_only: true
+    timeout: 1m
+    run: |
+      echo "it's a \\\\ look"
+  - id: mark
+    title: Put a mark down
+    timeout: 1m
+    check: |
+      echo "it's {folder}" >"$UNSTICK_TARGETS"
+    run: |
+      touch "$PARAM_MARKS/mark"
+    verify: |
+      [ -e "$PARAM_MARKS/mark" ] || exit 1
+  - id: act
+    title: Act
+    approval: confirm
+    timeout: 1m
+    retry: {attempts: 2, delay: 1s}
+    check: |
+      echo one >"$UNSTICK_TARGETS"
+    run: |
+      echo "$UNSTICK_ATTEMPT" >>"$PARAM_MARKS/acted"
+      exit "$PARAM_RUN_EXIT"
+    verify: |
+      exit "$PARAM_RUN_EXIT"
+  - id: unmark
+    title: Take the mark away
+    always: true
+    undoes: mark
+    timeout: 1m
+    run: |
+      grep -qx "it's {folder}" "$UNSTICK_TARGETS"
+      rm "$PARAM_MARKS/mark"
+    verify: |
+      [ ! -e "$PARAM_MARKS/mark" ] || exit 1
+"""
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Installation:
     """Give files of an installation; no service runs."""
-    return Installation(tmp_path / "place")
+    built = Installation(tmp_path / "place")
+    (built.folder / "runbooks" / "undoing.yaml").write_text(UNDOING)
+    return built
 
 
 @pytest.fixture
@@ -121,7 +174,7 @@ def test_an_answer_behind_the_deadline_runs_nothing(world: World, tmp_path: Path
     ],
 )
 def test_every_exit_ends_as_the_table_says_here_and_in_the_record(
-    world: World, tmp_path: Path, params: dict[str, int], code: int, state: NodeRunState, verdict: Verdict | None
+    world: World, tmp_path: Path, params: dict[str, Any], code: int, state: NodeRunState, verdict: Verdict | None
 ) -> None:
     by_hand = export(world, tmp_path, "free", **params)
 
@@ -189,6 +242,66 @@ def test_a_gate_is_asked_again_where_its_terminal_was_lost(world: World, tmp_pat
     code, seen = by_hand.play(("Name:", "bob"), BEGIN[1], ("Name:", "bob"), ("Name:", "ann"), ("Name:", "cid"), YES)
 
     assert code == 0, seen
+    assert imported(world, by_hand).verdict is Verdict.CURED
+
+
+@pytest.mark.parametrize(
+    ("answers", "run_exit", "state", "acts"),
+    [
+        ([YES], 0, NodeRunState.SUCCEEDED, 1),
+        # A known failure is tried again, and asked about again.
+        ([YES, YES, YES], 1, NodeRunState.FAILED, 3),
+        ([(YES[0], "no"), ("Why not:", "no")], 0, NodeRunState.DENIED, 0),
+    ],
+)
+def test_what_was_done_is_undone_however_it_ends(
+    world: World, tmp_path: Path, answers: list[tuple[str, str]], run_exit: int, state: NodeRunState, acts: int
+) -> None:
+    by_hand = export(world, tmp_path, "undoing", run_exit=run_exit, marks=str(tmp_path))
+
+    _, seen = by_hand.play(*BEGIN, *answers)
+
+    node_run = imported(world, by_hand)
+    assert node_run.state is state, seen
+    assert {one.step: str(one.outcome) for one in node_run.results} | {"act": ""} == {
+        "look": "ok",
+        "mark": "changed",
+        "act": "",
+        "unmark": "changed",
+    }, seen
+    assert not (tmp_path / "mark").exists()
+    acted = tmp_path / "acted"
+    assert (len(acted.read_text().splitlines()) if acted.exists() else 0) == acts
+
+
+def test_a_script_over_whose_run_the_node_booted_is_stuck(world: World, tmp_path: Path) -> None:
+    wait = tmp_path / "go"
+    by_hand = export(world, tmp_path, "free", wait=str(wait))
+    with by_hand.start() as terminal:
+        terminal.answer(*BEGIN)
+        eventually(Path(f"{wait}.acted").exists)
+        terminal.kill()
+    wait.touch()
+
+    code, seen = by_hand.after_boot().play(*BEGIN)
+
+    assert code == 4, seen
+    assert "The node booted while step touch ran" in seen
+    node_run = imported(world, by_hand)
+    assert (node_run.state, node_run.verdict) == (NodeRunState.STUCK, Verdict.UNKNOWN)
+
+
+def test_a_gate_from_before_a_boot_is_void_and_opened_anew(world: World, tmp_path: Path) -> None:
+    by_hand = export(world, tmp_path, "confirm")
+    with by_hand.start() as terminal:
+        terminal.answer(*BEGIN)
+        terminal.expect(YES[0])
+        terminal.kill()
+
+    code, seen = by_hand.after_boot().play(*BEGIN, YES)
+
+    assert code == 0, seen
+    assert re.findall(r'"answer":"(\w+)"', by_hand.journal.read_text()) == ["void", "approved"]
     assert imported(world, by_hand).verdict is Verdict.CURED
 
 

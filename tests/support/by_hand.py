@@ -2,9 +2,10 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from service.app.export_run import Shell, export_run
@@ -18,6 +19,7 @@ from tests.support.world import OPERATOR, RealClock, World, local_nodes
 
 #: Who begins, and on which node: this machine has another name.
 BEGIN = (("Name:", "ann"), ("type n00:", "n00"))
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 YES = ("to let it act on exactly these, or no:", "n00")
 
 
@@ -31,6 +33,8 @@ class ByHand:
     enter: Sequence[str] = ()
     shell: str = "sh"
     environment: dict[str, str] = field(default_factory=dict)
+    #: The boot that the node seems to be in; empty: the one of this machine.
+    boot: str = ""
 
     @property
     def journal(self) -> Path:
@@ -67,9 +71,17 @@ class ByHand:
             check=False,
         )
 
+    def after_boot(self) -> "ByHand":
+        """Return it as it is after the node has booted: another boot, and an empty /run."""
+        shutil.rmtree(self.folder / "run")
+        return replace(self, boot="11111111-2222-4333-8444-555555555555")
+
     def _own_run(self) -> Sequence[str]:
         (self.folder / "run").mkdir(exist_ok=True)
         mount = f'mount --bind {shlex.quote(str(self.folder / "run"))} /run && exec "$@"'
+        if self.boot:
+            (self.folder / "boot_id").write_text(f"{self.boot}\n")
+            mount = f"mount --bind {shlex.quote(str(self.folder / 'boot_id'))} {BOOT_ID} && {mount}"
         return ("unshare", "--mount", "--propagation", "private", "sh", "-c", mount, "sh")
 
 
