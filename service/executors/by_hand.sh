@@ -685,7 +685,7 @@ LIST
 }
 
 find_node() {
-  machine=$(uname -n)
+  machine=$(uname -n | tr -cd 'A-Za-z0-9._-') # it stands in the journal as a word
   short=${machine%%.*}
   case " $node $address " in
     *" $machine "* | *" $short "*) known_by=hostname ;;
