@@ -13,7 +13,7 @@ from service.domain.errors import NotFound
 from service.domain.rails import Earlier, PastRun
 from service.domain.run import HOLDING_STATES, OPEN_STATES, AttemptState, TriggerKind
 from service.store import cursor as cursors
-from service.store import rows
+from service.store import retention, rows
 from service.store.alert_tables import HELD, UNJUDGED, WAKES, alerts, breakers, deliveries, pauses
 from service.store.looks import Looks
 from service.store.tables import OPEN_ACTING, attempts, node_runs, runs
@@ -84,6 +84,10 @@ class AlertReads(Looks):
         unjudged = self._connection.execute(select(func.count()).select_from(alerts).where(UNJUDGED)).scalar_one()
         by = select(_A.held_by, func.count()).where(HELD).group_by(_A.held_by)
         return AlertBacklog(unjudged, {row[0]: row[1] for row in self._connection.execute(by)})
+
+    def has_old(self, outputs: datetime, deliveries: datetime) -> bool:
+        """Whether an output was sealed before the one time, or a delivery came before the other that may be dropped."""
+        return retention.has_old(self._connection, outputs, deliveries)
 
     def earlier(self, alert: RecordedAlert) -> Earlier | None:
         """Return another alert of the same source, fingerprint and start that has run, or is held."""
