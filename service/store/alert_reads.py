@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, and_, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, literal, or_, select, tuple_
 
 from service.app.alert_ports import AlertBacklog, AlertFilter
 from service.app.paging import Page
@@ -27,6 +27,9 @@ _WALK = 2000
 _RECENT = 20
 #: More alerts of one fault or run than these tell nothing new.
 _MOST_OF_ONE = 1000
+# Asked at each delivery, so it is made once.
+_SOME = select(_A.received_at).where(UNJUDGED).limit(bindparam("most")).subquery()
+_WAITING: Final = select(func.count()).select_from(_SOME)
 
 
 class AlertReads(Looks):
@@ -76,8 +79,7 @@ class AlertReads(Looks):
 
     def waiting_alerts(self, *, most: int) -> int:
         """Return how many alerts were never judged; it counts up to `most`."""
-        some = select(_A.received_at).where(UNJUDGED).limit(most).subquery()
-        return self._connection.execute(select(func.count()).select_from(some)).scalar_one()
+        return self._connection.execute(_WAITING, {"most": most}).scalar_one()
 
     def alert_backlog(self) -> AlertBacklog:
         """Return how many alerts are still to be decided; it looks at nothing that is."""
