@@ -155,7 +155,7 @@ class _Reader:
         where = ("rules", number)
         return Rule(
             entry.name,
-            self._of_alert((*where, "when"), entry.when),
+            self._when((*where, "when"), entry),
             entry.runbook,
             self._of_alert((*where, "node"), entry.node),
             node_by=entry.node_by,
@@ -168,6 +168,14 @@ class _Reader:
             attempts=_budget(entry.attempts),
             dry_run=entry.dry_run,
         )
+
+    def _when(self, where: Where, entry: RuleEntry) -> Condition:
+        compiled = self._of_alert(where, entry.when)
+        if compiled.program is not None and not compiled.references and not entry.sources and not entry.dry_run:
+            reason = "asks nothing of the alert, so this rule answers every alert of every source."
+            way_out = "Ask for a label, name `sources`, or try it with `dry_run: true`."
+            self.add(where, reason, way_out, severity=Severity.WARNING)
+        return compiled
 
     def _given(self, where: Where, value: ParamValue | CelEntry) -> ParamValue | Condition:
         return self._of_alert((*where, "cel"), value.cel) if isinstance(value, CelEntry) else value

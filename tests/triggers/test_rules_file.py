@@ -250,16 +250,29 @@ def test_a_fault_is_told_with_its_line_and_the_way_out(write: Write, old: str, n
 
 
 def test_a_waived_step_that_has_no_gate_is_a_warning_and_the_file_is_used(write: Write) -> None:
-    path = write(GOOD.replace("waive: [abort-dead]", "waive: [evidence]"))
+    path = write(
+        GOOD.replace("waive: [abort-dead]", "waive: [evidence]").replace('when: "true"', "when: alert.source == 'prom'")
+    )
 
     assert [(one.line, one.severity) for one in lint_rules(path, SHIPPED)] == [(18, Severity.WARNING)]
     assert load_rules(path, SHIPPED).rules[0].waive == ("evidence",)
 
 
+@pytest.mark.parametrize(("more", "warned"), [("", True), (", dry_run: true", False)])
+def test_a_rule_that_answers_every_alert_of_everybody_is_a_warning_unless_it_only_looks(
+    write: Write, more: str, *, warned: bool
+) -> None:
+    path = write(f'rules: [{{name: rest, when: "true", runbook: node-facts, node: alert.source{more}}}]\n')
+
+    said = "Rule rest: `when` asks nothing of the alert, so this rule answers every alert of every source."
+    assert [one.reason for one in lint_rules(path, SHIPPED)] == [said] * warned
+    assert load_rules(path, SHIPPED).rules[0].name == "rest"
+
+
 def test_a_runbook_with_faults_of_its_own_is_told(write: Write, tmp_path: Path) -> None:
     (tmp_path / "runbooks").mkdir()
     (tmp_path / "runbooks" / "node-facts.yaml").write_text("schema: 1\n")
-    path = write('rules: [{name: rest, when: "true", runbook: node-facts, node: alert.source}]\n')
+    path = write('rules: [{name: rest, when: alert.fingerprint != "", runbook: node-facts, node: alert.source}]\n')
 
     (finding,) = lint_rules(path, RunbookFolder(tmp_path / "runbooks"))
 
@@ -272,7 +285,7 @@ def test_a_parameter_that_must_be_given_is_asked_for(write: Write, tmp_path: Pat
     assert needy != text
     (tmp_path / "runbooks").mkdir()
     (tmp_path / "runbooks" / "node-facts.yaml").write_text(needy)
-    path = write('rules: [{name: rest, when: "true", runbook: node-facts, node: alert.source}]\n')
+    path = write('rules: [{name: rest, when: alert.fingerprint != "", runbook: node-facts, node: alert.source}]\n')
 
     (finding,) = lint_rules(path, RunbookFolder(tmp_path / "runbooks"))
 
