@@ -20,6 +20,8 @@ def create_app() -> FastAPI:
 def main() -> None:
     """Serve on a free port of loopback, and print the address when somebody may connect."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        # As the service does.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         print(f"bare serves on http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
         server = uvicorn.Server(uvicorn.Config(create_app(), log_level="warning", access_log=False))
         server.run(sockets=[listener])
