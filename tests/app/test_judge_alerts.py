@@ -16,7 +16,7 @@ from service.domain.node import Inventory, SourceKind, SourceState
 from service.domain.rule import RULE_NAMES, AttemptBudget
 from service.domain.run import NodeRunState, Trigger, TriggerKind, Verdict
 from service.domain.script import Report, ReportState
-from service.executors.scripted import Answer
+from service.executors.scripted import Answer, exits
 from tests.app.alerting import Fixed, alert, deliver, every, follow, judge, resolved, rule, run_of, say, verdicts
 from tests.app.conftest import Make, works
 from tests.support.world import OPERATOR, FixedInventory, World
@@ -255,6 +255,25 @@ def test_a_resolved_alert_cancels_the_run_that_has_not_acted(make: Make) -> None
     assert [one.state for one in world.node_runs(run)] == [NodeRunState.CANCELLED]
     assert found.reason == f"It is resolved; run {run.id} had not acted yet, and is cancelled."
     assert (found.rule, found.node) == ("ghost", "gpu-01")
+    assert world.chain_holds()
+
+
+def test_a_resolved_alert_cancels_the_escalation_that_has_not_acted(make: Make) -> None:
+    answers = works("cure") | works("strike") | {"cure.verify": [exits(1)]}
+    world = follow(make(answers, scheduler="slurm"), rule())
+    one = alert(world)
+    say(world, one)
+    world.settle()
+    stronger = world.open_gates()[0].run_id
+
+    say(world, resolved(one))
+    world.settle()
+
+    found = every(world)[1]
+    ended = world.service.store.read(lambda reader: reader.node_runs(stronger))
+    assert (world.open_gates(), [one.state for one in ended]) == ([], [NodeRunState.CANCELLED])
+    assert found.reason == f"It is resolved; run {stronger} had not acted yet, and is cancelled."
+    assert found.run_id == stronger
     assert world.chain_holds()
 
 
