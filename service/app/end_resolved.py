@@ -31,7 +31,7 @@ def end_resolved(transaction: Transaction, resolved: RecordedAlert, *, now: date
             _end_held(transaction, alert, now=now)
     runs = {alert.run_id: alert for alert in of_fault if alert.run_id}
     ended = _before(transaction, of_fault, resolved)
-    for run_id, alert in runs.items():
+    for alert in runs.values():
         found = _end_run(transaction, alert, resolved, now=now)
         if found is not None:
             ended = replace(found, rule=alert.rule, node=alert.node)
@@ -87,10 +87,10 @@ def _end_run(transaction: Transaction, alert: RecordedAlert, resolved: RecordedA
         return Ended(f"It is resolved; run {run_id} has begun to act, and goes on.", run_id=run_id)
     others = [one for one in transaction.alerts_of_run(alert.run_id) if transaction.resolved_at(one) is None]
     if others:
-        reason = f"It is resolved; run {run_id} goes on for {others[0].name}, which still fires."
+        reason = f"It is resolved; run {run_id} goes on for {others[0].short_name}, which still fires."
         return Ended(reason, run_id=run_id)
     reached = [one for one in still_open if one.state is not NodeRunState.STUCK and one.cancel_requested_by is None]
-    why = f"the alert {resolved.name} is resolved"
+    why = f"the alert {resolved.short_name} is resolved"
     for node_run in reached:
         transaction.request_cancel(node_run.id, by=SELF, reason=why)
     transaction.wake([one.id for one in reached], at=now)

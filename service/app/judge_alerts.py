@@ -35,6 +35,8 @@ BATCH = 20
 _ASK_AGAIN = timedelta(seconds=30)
 #: An alert that met a fault of our own is tried again after this long.
 _AFTER_FAULT = timedelta(seconds=60)
+#: So much of a reason is kept: the words of a monitor may stand in it, and the record keeps it for ever.
+_MOST_OF_A_REASON = 1000
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def _consider(moment: _Now, alert: RecordedAlert) -> _Considered:
         nodes=(found.node,),
         params=found.params,
         dry_run=rule.dry_run,
-        reason=f"Alert {alert.name} of {alert.source}, firing since {shown_moment(alert.starts_at)}.",
+        reason=f"Alert {alert.short_name} of {alert.source}, firing since {shown_moment(alert.starts_at)}.",
         # A second guard: one alert never makes two runs, whatever is played twice.
         idempotency_key=f"alert/{alert.id}",
         waived=rule.waive,
@@ -256,7 +258,7 @@ def _save(
         rule=one.rule,
         node=one.node,
         run_id=judgement.run_id,
-        reason=judgement.reason,
+        reason=_bounded(judgement.reason),
         held_by=judgement.held_by if held else None,
         wake_at=judgement.wake_at if held else None,
     )
@@ -312,6 +314,10 @@ def _no_node(moment: _Now, reason: str) -> AlertJudgement:
         return AlertJudgement(AlertVerdict.NO_NODE, reason)
     unknown = f"Whether there is such a node is not known: {silent}"
     return AlertJudgement(AlertVerdict.HELD, unknown, HeldBy.INVENTORY, moment.now + _ASK_AGAIN)
+
+
+def _bounded(reason: str) -> str:
+    return reason if len(reason) <= _MOST_OF_A_REASON else reason[: _MOST_OF_A_REASON - 1] + "…"
 
 
 def _refused(reason: str) -> AlertJudgement:

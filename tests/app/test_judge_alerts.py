@@ -192,6 +192,31 @@ def test_a_body_is_kept_without_secrets_and_up_to_a_bound(make: Make) -> None:
     assert (len(kept.body), kept.body_bytes, kept.whole) == (256 * 1024, len(body), False)
 
 
+def test_what_a_label_or_annotation_calls_a_secret_is_not_kept(make: Make) -> None:
+    world = follow(make(works("cure")), rule())
+
+    labels = {"alertname": "Ghost", "instance": "gpu-01", "db_password": "hunter2"}
+    deliver(world, alert(world, labels=labels, annotations={"apiToken": "abc", "summary": "Bearer abcdefgh1234"}))
+
+    found = every(world)[0]
+    assert found.labels == labels | {"db_password": "[redacted]"}
+    assert found.annotations == {"apiToken": "[redacted]", "summary": "Bearer [redacted]"}
+
+
+def test_the_words_of_a_monitor_are_cut_where_the_record_keeps_them(make: Make) -> None:
+    world = follow(make(works("cure")), rule(when="alert.labels.instance != ''"))
+    one = alert(world, labels={"alertname": "N" * 100_000, "instance": "gpu-01"})
+
+    say(world, one, alert(world, labels={"instance": "M" * 100_000}, fingerprint="other"))
+    say(world, resolved(one))
+
+    found = every(world)
+    events = world.service.store.read(lambda reader: reader.audit_after(0, run_id=None, limit=100))
+    assert verdicts(found) == [RAN, AlertVerdict.NO_NODE, AlertVerdict.RESOLVED]
+    assert (len(run_of(world, found[0]).reason) < 300, len(found[1].reason)) == (True, 1000)
+    assert max(len(str(event.fact.body)) for event in events) < 3000
+
+
 def test_nothing_is_taken_while_too_many_wait(make: Make) -> None:
     world = follow(make(works("cure")), rule())
     deliver(world, *(alert(world, fingerprint=f"f{n}") for n in range(3)))
