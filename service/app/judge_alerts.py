@@ -18,7 +18,7 @@ from service.app.service import Service
 from service.domain.alert import AlertStatus
 from service.domain.audit import Fact
 from service.domain.delivery import AlertVerdict, Breaker, HeldBy, RecordedAlert
-from service.domain.errors import BrokenRule, Unavailable, UnstickError
+from service.domain.errors import BrokenRule, Conflict, Unavailable, UnstickError
 from service.domain.match import Facts, answer, facts_of, wanted
 from service.domain.node import Inventory
 from service.domain.policy import Policy
@@ -195,6 +195,10 @@ def _planned(moment: _Now, one: _Considered) -> _Considered:
     if asked is None or not one.would_run or foreign_owner(one.owners, one.node):
         return one
     try:
+        moment.inventory.refuse_stale(moment.inventory.nodes[one.node], moment.now)
+    except Conflict as error:
+        return replace(one, judgement=_unknown(moment, error.reason))
+    try:
         return replace(one, prepared=prepare(service, asked.request))
     except Unavailable:
         raise
@@ -312,8 +316,12 @@ def _no_node(moment: _Now, reason: str) -> AlertJudgement:
     silent = moment.inventory.silent()
     if silent is None:
         return AlertJudgement(AlertVerdict.NO_NODE, reason)
-    unknown = f"Whether there is such a node is not known: {silent}"
-    return AlertJudgement(AlertVerdict.HELD, unknown, HeldBy.INVENTORY, moment.now + _ASK_AGAIN)
+    return _unknown(moment, f"Whether there is such a node is not known: {silent}")
+
+
+def _unknown(moment: _Now, reason: str) -> AlertJudgement:
+    """Hold what a source of nodes keeps from being judged: it may answer again, and a monitor says it but rarely."""
+    return AlertJudgement(AlertVerdict.HELD, reason, HeldBy.INVENTORY, moment.now + _ASK_AGAIN)
 
 
 def _bounded(reason: str) -> str:

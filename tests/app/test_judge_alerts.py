@@ -10,7 +10,7 @@ from service.app.receive_alerts import MOST_WAITING, Incoming, receive, reject
 from service.app.timeline import run_entries
 from service.domain.alert import AlertStatus, Parsed, SetAside
 from service.domain.condition import compile_condition
-from service.domain.delivery import AlertVerdict, DeliveryState
+from service.domain.delivery import AlertVerdict, DeliveryState, HeldBy
 from service.domain.errors import Unavailable
 from service.domain.node import Inventory, SourceKind, SourceState
 from service.domain.rule import RULE_NAMES, AttemptBudget
@@ -431,6 +431,23 @@ def test_a_node_that_no_silent_source_could_deny_is_waited_for(make: Make) -> No
     world.move_to(world.clock.at + timedelta(seconds=31))  # type: ignore[union-attr]
 
     assert (first, verdicts(judge(world))) == ([HELD], [RAN])
+
+
+def test_a_node_of_a_source_that_has_been_silent_too_long_is_waited_for(make: Make) -> None:
+    world = follow(make(works("cure")), rule())
+    known = world.service.inventory.current()
+    old = SourceState("fleet", SourceKind.SSM, world.clock.now() - timedelta(hours=2), timedelta(hours=1), "No answer.")
+    gone = replace(known, nodes={"gpu-01": replace(known.nodes["gpu-01"], sources=("fleet",))}, sources=(old,))
+    world.service = replace(world.service, inventory=FixedInventory(gone))
+
+    first = say(world, alert(world))
+    held = every(world)[0]
+    world.service = replace(world.service, inventory=FixedInventory(known))
+    world.move_to(world.clock.at + timedelta(seconds=31))  # type: ignore[union-attr]
+
+    assert (first, held.held_by) == ([HELD], HeldBy.INVENTORY)
+    assert held.reason == "What is known of node gpu-01 is too old (fleet 7200 s). No answer."
+    assert verdicts(judge(world)) == [RAN]
 
 
 def test_a_dry_rule_asks_and_touches_nothing(make: Make) -> None:
