@@ -17,7 +17,7 @@ from service.domain.alert import AlertSourceKind
 from service.domain.condition import Condition, compile_condition
 from service.domain.errors import InvalidInput
 from service.domain.match import ALERT_FIELDS
-from service.domain.rule import RULE_NAMES, AlertSource, AttemptBudget, Rule, RuleSet
+from service.domain.rule import RULE_NAMES, USUAL_ATTEMPTS, AlertSource, AttemptBudget, Rule, RuleSet
 from service.domain.runbook import ParamValue
 from service.domain.sweep import SOURCE, Sweep
 from service.triggers.rules_schema import (
@@ -165,7 +165,7 @@ class _Reader:
             dedup=entry.dedup,
             cooldown=entry.cooldown,
             max_age=entry.max_age,
-            attempts=_budget(entry.attempts),
+            attempts=_budget(entry),
             dry_run=entry.dry_run,
         )
 
@@ -274,8 +274,11 @@ def _place(loc: tuple[int | str, ...]) -> Where:
     return (*parts[:2], *parts[3:]) if parts[:1] == ("sources",) and len(parts) > 2 else parts
 
 
-def _budget(entry: AttemptsEntry | None) -> AttemptBudget | None:
-    return None if entry is None else AttemptBudget(entry.most, entry.within)
+def _budget(entry: RuleEntry) -> AttemptBudget | None:
+    if entry.attempts is not None:
+        return AttemptBudget(entry.attempts.most, entry.attempts.within)
+    # A cure that does not last must not go on for ever because nobody has thought of it.
+    return None if entry.dry_run else USUAL_ATTEMPTS
 
 
 def _word(text: str) -> str:

@@ -14,7 +14,7 @@ from service.app.load_runbooks import RunbookFolder
 from service.domain.alert import AlertSourceKind
 from service.domain.condition import Condition, compile_condition
 from service.domain.errors import ConfigInvalid
-from service.domain.rule import RULE_NAMES, AlertSource, AttemptBudget, NodeBy, Rule, RuleSet
+from service.domain.rule import RULE_NAMES, USUAL_ATTEMPTS, AlertSource, AttemptBudget, NodeBy, Rule, RuleSet
 from service.triggers.generic import WORDS
 from service.triggers.rules_file import FileRules, lint_rules, load_rules
 from service.triggers.rules_schema import GenericEntry, rules_json_schema
@@ -105,7 +105,7 @@ def test_the_file_becomes_sources_and_rules_in_its_order(write: Write, tmp_path:
                 attempts=AttemptBudget(2, timedelta(hours=24)),
                 dry_run=True,
             ),
-            Rule("rest", of_alert("true"), "node-facts", of_alert("alert.labels.instance")),
+            Rule("rest", of_alert("true"), "node-facts", of_alert("alert.labels.instance"), attempts=USUAL_ATTEMPTS),
         ),
     )
 
