@@ -198,6 +198,7 @@ def test_doctor_looks_at_rules_and_at_the_secret_of_each_source(place: Installat
 
     rules = "config/rules.yaml: 4 rules, 2 sources of alerts"
     assert [rules in done.stdout for done in (without, readable, good)] == [True, True, True]
-    assert "The source own of alerts: The secret in " in without.stdout
+    assert "The source own of alerts: " in without.stdout
+    assert "config/own, then the secret with an editor.\n" in without.stdout
     assert "config/own, which proves alerts." in readable.stdout
     assert "config/own" not in good.stdout
