@@ -1,14 +1,18 @@
 """Judges alerts as they become due, in a thread of its own: a storm of them keeps no node run waiting."""
 
+from datetime import datetime, timedelta
 from functools import partial
+from typing import Final
 
-from service.app.judge_alerts import BATCH, judge_alerts, judge_due, put_aside
+from service.app.judge_alerts import BATCH, judge_alerts, judge_due, judge_held_again, put_aside
 from service.app.service import Service
 from service.domain.delivery import RecordedAlert
 from service.engine.side_loop import FaultOf, SideLoop
 
 #: Without a wake-up, due alerts are looked for this often (seconds).
 TICK = 1.0
+#: A clock that went back by more than this was set.
+_SET_BACK: Final = timedelta(seconds=5)
 
 
 class DueAlerts(SideLoop):
@@ -17,9 +21,18 @@ class DueAlerts(SideLoop):
     def __init__(self, service: Service, *, fault_of: FaultOf) -> None:
         """Judge the alerts of this service."""
         super().__init__(service, name="alerts", fault_of=fault_of)
+        self._looked_at: datetime | None = None
 
     def _turn(self) -> float:
+        self._mind_clock()
         return 0.0 if self._judge_some() else self._pause()
+
+    def _mind_clock(self) -> None:
+        """Judge what is held anew at the start, and when the clock was set back: else it sleeps until a false time."""
+        before, now = self._looked_at, self._service.clock.now()
+        self._looked_at = now
+        if before is None or now < before - _SET_BACK:
+            self._attempt(partial(judge_held_again, self._service))
 
     def _judge_some(self) -> bool:
         """Judge a batch; True when there may be more."""

@@ -24,7 +24,7 @@ class DueSweeps(SideLoop):
         works: tuple[Callable[[Service], int], ...] = (play_due_sweeps, end_late, give_places)
         for work in works:
             # Each by itself: a sweep that cannot be played keeps no other from its places.
-            self._fault_of(partial(_do, work, self._service), thread="sweeps")
+            self._attempt(partial(work, self._service), thread="sweeps")
         return self._pause()
 
     def _pause(self) -> float:
@@ -34,7 +34,3 @@ class DueSweeps(SideLoop):
         if not found or found[0] is None:
             return TICK
         return min(TICK, max(0.01, (found[0] - self._service.clock.now()).total_seconds()))
-
-
-def _do(work: Callable[[Service], int], service: Service) -> None:
-    work(service)

@@ -91,7 +91,7 @@ class Notifying(SideLoop):
         self._give_up_waiting()
         if time.monotonic() - self._cleaned >= _CLEANING:
             self._cleaned = time.monotonic()
-            self._fault_of(lambda: _ignore(drop_old_notices(self._service)))
+            self._attempt(partial(drop_old_notices, self._service))
         return 0.0 if more else self._tick
 
     def _follow(self) -> bool:
@@ -184,7 +184,3 @@ class Notifying(SideLoop):
             reason = f"It has not taken it within {self._patience:g} seconds."
             log.warning("notices.not_taken", receiver=name, reason=reason, tellings=len(hung.parcel.tellings))
             self._fault_of(partial(record_failure, self._service, hung.parcel, reason), receiver=name)
-
-
-def _ignore(_value: object) -> None:
-    """Take a result that nobody needs."""

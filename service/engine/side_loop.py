@@ -49,6 +49,14 @@ class SideLoop(ABC):
         """Whether it works."""
         return self._loop.is_alive()
 
+    def _attempt(self, work: Callable[[], object], **about: str) -> None:
+        """Do something whose result nobody needs; a fault of our own is in the log."""
+
+        def do() -> None:
+            work()
+
+        self._fault_of(do, **about)
+
     @abstractmethod
     def _turn(self) -> float:
         """Do what is due, and return after how many seconds to look again; a wake-up ends the pause."""
