@@ -15,7 +15,7 @@ from service.domain.delivery import AlertVerdict, HeldBy
 from service.domain.errors import NotFound, RunbookInvalid
 from service.domain.notice import GATHERING, Notice, NoticeKind, kind_of
 from service.domain.notice_words import MOST_LINES, MOST_NAMES, line, lines
-from service.domain.run import Gate, GateState, NodeRun, NodeRunState, Run, TriggerKind, Verdict, run_state
+from service.domain.run import Gate, GateState, NodeRun, NodeRunState, Run, StepOutcome, TriggerKind, Verdict, run_state
 from service.domain.runbook import Runbook, Step
 from service.domain.script import Stream
 
@@ -90,13 +90,16 @@ class NoticeMaker:
         node_runs = self.reader.node_runs(run.id)
         ends = Counter(_end(one) for one in node_runs)
         bad = [one for one in node_runs if one.state is not NodeRunState.SUCCEEDED or one.verdict not in {None, *_WELL}]
-        facts = {
+        facts: dict[str, Any] = {
             "state": run_state(one.state for one in node_runs).value,
             "dry_run": run.dry_run,
             "why": _why(run),
             "ends": [{"what": what, "nodes": number} for what, number in sorted(ends.items())],
             "look_at": [{"node": one.node, "what": _end(one), "reason": line(one.reason)} for one in bad[:MOST_NAMES]],
         }
+        if run.dry_run:
+            would = [{"node": one.node, "step": step} for one in node_runs for step in _would_change(one)]
+            facts |= {"would_change": would[:MOST_NAMES], "would_change_in_all": len(would)}
         return _of_run(event, run, node_runs, _Made(notice_id, NoticeKind.ENDED, f"run/{run.id}/{event.seq}", facts))
 
     def _stuck(self, event: AuditEvent, notice_id: str) -> Notice:
@@ -200,6 +203,10 @@ def _pools(node_run: NodeRun) -> Sequence[object]:
 
 def _end(node_run: NodeRun) -> str:
     return (node_run.verdict or node_run.state).value.replace("_", " ")
+
+
+def _would_change(node_run: NodeRun) -> tuple[str, ...]:
+    return tuple(one.step for one in node_run.results if one.outcome is StepOutcome.WOULD_CHANGE)
 
 
 def _script(step: Step | None) -> list[str]:

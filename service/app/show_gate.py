@@ -112,7 +112,9 @@ def _beside(reader: Reader, view: GateView) -> tuple[History, tuple[RecordedAler
     history = reader.history(view.gate.node_run_id)
     if view.run.trigger.kind is not TriggerKind.ALERT:
         return history, ()
-    return history, reader.alerts_of_run(view.run.id)[:_MOST_ALERTS]
+    # A monitor says the same again and again while it fires; each occasion is shown once, as it was last said.
+    said = {(one.source, one.fingerprint, one.starts_at): one for one in reader.alerts_of_run(view.run.id)}
+    return history, tuple(said.values())[:_MOST_ALERTS]
 
 
 def _steps(runbook: Runbook, gate: Gate, *, node_run: NodeRun) -> tuple[StepOnTheWay, ...]:

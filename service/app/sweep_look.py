@@ -51,8 +51,8 @@ class Looked:
         """Write the row of the fleet, and as alerts what is news."""
         look = self.look
         before = next(iter(transaction.looks([look.node], [look.sweep])), None)
-        if before is not None and before.looked_at > look.looked_at:
-            # A later run has looked meanwhile.
+        if before is not None and look.looked_at < before.looked_at <= self.delivery.received_at:
+            # A later run has looked meanwhile. One that looked in the future says that the clock was set back.
             return
         if look.answered_at is None and before is not None and before.runbook == look.runbook:
             look = replace(look, answered_at=before.answered_at)

@@ -51,6 +51,7 @@ def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(help="List, check and add nodes.", invoke_without_command=True)
     group.callback()(list_nodes)
+    group.command(name="list", hidden=True)(list_nodes)
     group.command()(check)
     group.command()(add)
     group.command()(survey)

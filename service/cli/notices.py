@@ -23,6 +23,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 @commands.callback(invoke_without_command=True)
+@commands.command(name="list", hidden=True)
 def notices(
     context: typer.Context,
     *,

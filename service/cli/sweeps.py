@@ -24,6 +24,7 @@ def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(help="List and play sweeps.", invoke_without_command=True)
     group.callback()(list_sweeps)
+    group.command(name="list", hidden=True)(list_sweeps)
     group.command(name="run")(run_sweep)
     app.add_typer(group, name="sweeps")
     app.command()(fleet)

@@ -51,6 +51,10 @@ class AttemptBudget:
     within: timedelta
 
 
+#: What a rule that acts has where its file says nothing of it.
+USUAL_ATTEMPTS = AttemptBudget(5, timedelta(hours=24))
+
+
 @dataclass(frozen=True)
 class Rule:
     """One line of the reviewed file: when, what, where, and how far without a person."""

@@ -1,6 +1,5 @@
 """Plays sweeps as they become due and gives them places, in a thread of its own."""
 
-import threading
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -8,43 +7,25 @@ from functools import partial
 from service.app.service import Service
 from service.app.sweep_due import next_sweep_at, play_due_sweeps
 from service.app.sweep_places import end_late, give_places
-from service.engine.due_alerts import FaultOf
+from service.engine.side_loop import FaultOf, SideLoop
 
 #: Due sweeps and free places are looked for this often at least (seconds).
 TICK = 1.0
 
 
-class DueSweeps:
+class DueSweeps(SideLoop):
     """What was due while the process did not run is played at its start, once."""
 
     def __init__(self, service: Service, *, fault_of: FaultOf) -> None:
-        """Play the sweeps of this service; `fault_of` stands between them and the thread."""
-        self._service = service
-        self._fault_of = fault_of
-        self._ending = threading.Event()
-        self._loop = threading.Thread(target=self._run, name="sweeps", daemon=True)
+        """Play the sweeps of this service."""
+        super().__init__(service, name="sweeps", fault_of=fault_of)
 
-    def start(self) -> None:
-        """Begin."""
-        self._loop.start()
-
-    def stop(self, timeout: float) -> None:
-        """Begin no more; what is being written is finished within `timeout` seconds, or undone."""
-        self._ending.set()
-        if self._loop.is_alive():
-            self._loop.join(timeout)
-
-    def alive(self) -> bool:
-        """Whether it works."""
-        return self._loop.is_alive()
-
-    def _run(self) -> None:
+    def _turn(self) -> float:
         works: tuple[Callable[[Service], int], ...] = (play_due_sweeps, end_late, give_places)
-        while not self._ending.is_set():
-            for work in works:
-                # Each by itself: a sweep that cannot be played keeps no other from its places.
-                self._fault_of(partial(_do, work, self._service), thread="sweeps")
-            self._ending.wait(self._pause())
+        for work in works:
+            # Each by itself: a sweep that cannot be played keeps no other from its places.
+            self._attempt(partial(work, self._service), thread="sweeps")
+        return self._pause()
 
     def _pause(self) -> float:
         """Return the seconds until the next sweep is due, at most a tick."""
@@ -53,7 +34,3 @@ class DueSweeps:
         if not found or found[0] is None:
             return TICK
         return min(TICK, max(0.01, (found[0] - self._service.clock.now()).total_seconds()))
-
-
-def _do(work: Callable[[Service], int], service: Service) -> None:
-    work(service)

@@ -24,6 +24,7 @@ from service.engine.due_alerts import DueAlerts
 from service.engine.due_sweeps import DueSweeps
 from service.engine.notifying import Notifying
 from service.engine.old_records import OldRecords
+from service.engine.side_loop import SideLoop
 
 #: Without a wake-up, due rows are looked for this often (seconds).
 TICK = 1.0
@@ -53,17 +54,15 @@ class LocalEngine:
         self._ending = threading.Event()
         self._loop = threading.Thread(target=self._run, name="engine", daemon=True)
         self._alerts = DueAlerts(service, fault_of=_fault_of)
-        self._notices = Notifying(service, fault_of=_fault_of)
-        self._old = OldRecords(service, fault_of=_fault_of)
         self._sweeps = DueSweeps(service, fault_of=_fault_of)
+        others = (Notifying(service, fault_of=_fault_of), OldRecords(service, fault_of=_fault_of))
+        self._beside: tuple[SideLoop, ...] = (self._alerts, self._sweeps, *others)
 
     def start(self) -> None:
         """Take over what an owner that is gone has left, and begin."""
         self._loop.start()
-        self._alerts.start()
-        self._notices.start()
-        self._old.start()
-        self._sweeps.start()
+        for loop in self._beside:
+            loop.start()
 
     def wake(self) -> None:
         """Look for due rows now."""
@@ -77,10 +76,10 @@ class LocalEngine:
         """
         self._ending.set()
         self._wake.set()
-        self._alerts.stop(timeout)
-        self._notices.stop(timeout)
-        self._old.stop(timeout)
-        self._sweeps.stop(timeout)
+        for loop in self._beside:
+            loop.end()
+        for loop in self._beside:
+            loop.stop(timeout)
         if self._loop.is_alive():
             self._loop.join(timeout)
         with self._lock:

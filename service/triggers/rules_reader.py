@@ -17,7 +17,7 @@ from service.domain.alert import AlertSourceKind
 from service.domain.condition import Condition, compile_condition
 from service.domain.errors import InvalidInput
 from service.domain.match import ALERT_FIELDS
-from service.domain.rule import RULE_NAMES, AlertSource, AttemptBudget, Rule, RuleSet
+from service.domain.rule import RULE_NAMES, USUAL_ATTEMPTS, AlertSource, AttemptBudget, Rule, RuleSet
 from service.domain.runbook import ParamValue
 from service.domain.sweep import SOURCE, Sweep
 from service.triggers.rules_schema import (
@@ -155,7 +155,7 @@ class _Reader:
         where = ("rules", number)
         return Rule(
             entry.name,
-            self._of_alert((*where, "when"), entry.when),
+            self._when((*where, "when"), entry),
             entry.runbook,
             self._of_alert((*where, "node"), entry.node),
             node_by=entry.node_by,
@@ -165,9 +165,17 @@ class _Reader:
             dedup=entry.dedup,
             cooldown=entry.cooldown,
             max_age=entry.max_age,
-            attempts=_budget(entry.attempts),
+            attempts=_budget(entry),
             dry_run=entry.dry_run,
         )
+
+    def _when(self, where: Where, entry: RuleEntry) -> Condition:
+        compiled = self._of_alert(where, entry.when)
+        if compiled.program is not None and not compiled.references and not entry.sources and not entry.dry_run:
+            reason = "asks nothing of the alert, so this rule answers every alert of every source."
+            way_out = "Ask for a label, name `sources`, or try it with `dry_run: true`."
+            self.add(where, reason, way_out, severity=Severity.WARNING)
+        return compiled
 
     def _given(self, where: Where, value: ParamValue | CelEntry) -> ParamValue | Condition:
         return self._of_alert((*where, "cel"), value.cel) if isinstance(value, CelEntry) else value
@@ -266,8 +274,11 @@ def _place(loc: tuple[int | str, ...]) -> Where:
     return (*parts[:2], *parts[3:]) if parts[:1] == ("sources",) and len(parts) > 2 else parts
 
 
-def _budget(entry: AttemptsEntry | None) -> AttemptBudget | None:
-    return None if entry is None else AttemptBudget(entry.most, entry.within)
+def _budget(entry: RuleEntry) -> AttemptBudget | None:
+    if entry.attempts is not None:
+        return AttemptBudget(entry.attempts.most, entry.attempts.within)
+    # A cure that does not last must not go on for ever because nobody has thought of it.
+    return None if entry.dry_run else USUAL_ATTEMPTS
 
 
 def _word(text: str) -> str:

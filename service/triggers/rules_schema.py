@@ -132,7 +132,9 @@ class RuleEntry(Entry):
     dedup: SomeTime = Field(default=timedelta(hours=1), description="One occasion of a fault is answered once in it.")
     cooldown: Duration = Field(default=timedelta(0), description="After a run has ended its node is left in peace.")
     max_age: SomeTime = Field(default=timedelta(hours=1), description="Alerts older than that start nothing.")
-    attempts: AttemptsEntry | None = Field(default=None, description="How often the rule may try one node.")
+    attempts: AttemptsEntry | None = Field(
+        default=None, description="How often the rule may try one node; without it, one that acts 5 times in 24 h."
+    )
     dry_run: bool = Field(default=False, description="Only look, and say what would be done.")
 
 

@@ -54,10 +54,7 @@ def test_a_gate_and_the_end_of_its_run_are_told(make: Make) -> None:
 
     assert kept.titles == ["Gate open: cure, step cure, on gpu-01", "Ended succeeded: cure on gpu-01"]
     assert kept.texts[1] == (
-        f"{BASE}/api/v1/runs/{run.id}\n"
-        "In all: 1 node cured\n"
-        "Why it ran: operator asked for it: readers hang\n"
-        f"Type: unstick show {run.id}"
+        f"In all: 1 node cured\nWhy it ran: operator asked for it: readers hang\nType: unstick show {run.id}"
     )
     assert states(world) == ["sent", "sent"]
 
@@ -85,9 +82,22 @@ def test_what_an_alert_began_says_which_and_waived_gates_are_not_told(make: Make
     follow(follower)
     tell(world)
 
-    assert [text.splitlines()[2] for text in kept.texts] == [
+    assert [text.splitlines()[1] for text in kept.texts] == [
         "Why it ran: rule ghost: Alert Ghost of prom, firing since 2026-11-29 02:59:00 UTC."
     ]
+
+
+def test_a_dry_run_that_an_alert_began_says_what_it_would_change(make: Make) -> None:
+    world = obey(make(works("cure")), rule(dry_run=True))
+    follower, kept = listen(world)
+
+    say(world, alert(world))
+    world.settle()
+    follow(follower)
+    tell(world)
+
+    assert kept.titles == ["Ended succeeded: dry run of cure on gpu-01"]
+    assert kept.texts[0].splitlines()[2] == "It would change gpu-01 (step cure); nothing was changed."
 
 
 def test_gates_that_open_within_seconds_are_one_notice(make: Make) -> None:

@@ -7,6 +7,7 @@ from service.app.drive import drive
 from service.app.hold_node import hold_node, release_node
 from service.app.pause_alerts import pause_alerts
 from service.app.replay_alert import replay_alert
+from service.app.sweep_due import play_due_sweeps
 from service.app.sweep_request import run_sweep
 from service.domain.alert import AlertStatus
 from service.domain.condition import compile_condition
@@ -239,3 +240,21 @@ def test_what_sweeps_found_can_be_replayed_and_backtested(make: Make) -> None:
 
     assert (run.dry_run, run.runbook) == (True, "cure")
     assert verdict == [RAN, RESOLVED]
+
+
+def test_a_look_from_before_the_clock_was_set_back_hides_no_later_one(make: Make) -> None:
+    world = schedule(make(nodes_that(ILL, WELL)), sweep(), rules=(promote(),))
+    began = world.clock.now()
+    world.move_to(began + timedelta(days=400))
+    assert play_due_sweeps(world.service) == 1
+    turn(world)
+    before = found(world)
+
+    world.move_to(began)
+    play_due_sweeps(world.service)
+    look(world)
+
+    seen = row(world).look
+    assert seen is not None
+    assert (before, seen.finding, seen.looked_at < began + timedelta(hours=1)) == (Finding.NEEDS, Finding.FINE, True)
+    assert sorted(told(every(world))) == [(FIRING, RAN), (OVER, RESOLVED)]

@@ -29,7 +29,7 @@ def test_a_sweep_is_played_listed_and_promoted_to_a_gate(tmp_path: Path) -> None
         before = ann("fleet", "--needs")
         started = ann("sweeps", "run", "yearly", "--reason", "before the year")
         eventually(lambda: {one["finding"] for one in asked.items("/fleet")} == {"needs"})
-        listed, fleet = ann("sweeps"), ann("fleet", "--pool", "small")
+        listed, same, fleet = ann("sweeps"), ann("sweeps", "list"), ann("fleet", "--pool", "small")
         eventually(lambda: ann.latest("n00").get("state") == "waiting")
         promoted = ann.latest("n00")
         found = asked.get("/alerts", node="n00")["items"][0]
@@ -37,6 +37,7 @@ def test_a_sweep_is_played_listed_and_promoted_to_a_gate(tmp_path: Path) -> None
     assert before.stdout.splitlines()[-1] == "2 never looked at"
     assert started.stdout.splitlines()[0].startswith("run ")
     assert listed.stdout.splitlines()[1].split()[:3] == ["yearly", "2", "0"]
+    assert same.stdout.splitlines()[1].split()[:3] == ["yearly", "2", "0"]
     assert fleet.stdout.splitlines()[:2] == ["sweep yearly (confirm)", "  1 touch: Act on a thing"]
     assert [line.split()[:2] for line in fleet.stdout.splitlines()[3:5]] == [["n00", "NEEDS"], ["n01", "NEEDS"]]
     assert (promoted["runbook"], promoted["requested_by"], promoted["dry_run"]) == ("confirm", "ann", False)

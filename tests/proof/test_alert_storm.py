@@ -33,9 +33,27 @@ AT_ONCE, IN_WINDOW = 5, 20
 HANG = 1800.0
 FAULTS = ("Ghost", "Phantom", "Stuck", "Blind")
 RULES = "sources:\n  prom: {kind: alertmanager, token: prom}\nrules:\n" + "".join(
-    f'  - {{name: {name.lower()}, when: alert.labels.alertname == "{name}", runbook: free, node: alert.labels.node}}\n'
+    f'  - {{name: {name.lower()}, when: alert.labels.alertname == "{name}", runbook: slow, node: alert.labels.node}}\n'
     for name in FAULTS
 )
+#: Each run has its node for a while, so that the limit of nodes at once is met.
+RUNBOOK = """\
+schema: 1
+name: slow
+title: Act for a while
+owner: tests
+description: For a storm.
+steps:
+  - id: touch
+    title: Act on a thing
+    timeout: 2m
+    check: |
+      echo thing >"$UNSTICK_TARGETS"
+    run: |
+      sleep 15
+    verify: |
+      true
+"""
 POLICY = f"""\
 blast_radius:
   nodes_at_once: {AT_ONCE}
@@ -81,6 +99,7 @@ def place(tmp_path: Path) -> Installation:
     made = Installation(tmp_path / "place")
     (made.folder / "config" / "rules.yaml").write_text(RULES)
     (made.folder / "config" / "policy.yaml").write_text(POLICY)
+    (made.folder / "runbooks" / "slow.yaml").write_text(RUNBOOK)
     return made
 
 
@@ -185,7 +204,8 @@ def test_ten_thousand_alerts_in_a_minute_break_no_limit_and_none_is_lost(
     )
     assert watch.broken == []
     assert sorted(one.fingerprint for one in found) == [f"{number:016x}" for number in range(ALERTS)]
-    assert (watch.most_in_window, verdicts[AlertVerdict.RAN] >= IN_WINDOW) == (IN_WINDOW, True)
+    assert (watch.most_at_once, watch.most_in_window) == (AT_ONCE, IN_WINDOW)
+    assert verdicts[AlertVerdict.RAN] >= IN_WINDOW
     held = {one.held_by for one in found if one.verdict is AlertVerdict.HELD}
     assert held <= {HeldBy.BREAKER, HeldBy.BLAST_RADIUS, HeldBy.BUSY}
     assert verified.returncode == 0, verified.stdout
@@ -210,7 +230,8 @@ def test_one_group_of_five_thousand_with_more_left_out_is_taken_whole(
     record_property(
         "proof", "one delivery of 5000 alerts on 300 nodes with 812 left out: taken whole, within the limits"
     )
-    record_property("count", f"{len(content) / 1e6:.1f} MB answered in {seconds:.1f} s; {dict(verdicts)}")
+    told = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
+    record_property("count", f"{len(content) / 1e6:.1f} MB answered in {seconds:.1f} s; {told}")
     assert (watch.broken, len(found), delivery.omitted, tries) == ([], many, 812, 1)
     assert len({one.node for one in found if one.verdict is AlertVerdict.RAN}) == IN_WINDOW
     assert seconds < 5

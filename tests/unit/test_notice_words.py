@@ -97,7 +97,6 @@ def test_the_end_of_a_run_is_told_with_verdicts_in_numbers_and_what_to_look_at()
 
     assert told(NoticeKind.ENDED, facts, run_id="r1", runbook="cure", nodes=nodes) == (
         "Ended failed: cure on gpu-01, gpu-02, gpu-03 and 1 more\n"
-        "https://unstick.example.net/api/v1/runs/r1\n"
         "In all: 3 nodes cured, 1 node not cured\n"
         "Why it ran: ann asked for it: readers hang\n"
         "Look at gpu-04: not cured: verify says no\n"
@@ -106,12 +105,42 @@ def test_the_end_of_a_run_is_told_with_verdicts_in_numbers_and_what_to_look_at()
     )
 
 
+@pytest.mark.parametrize(
+    ("would", "in_all", "said"),
+    [
+        ([], 0, "It found nothing that it would change."),
+        ([{"node": "gpu-01", "step": "abort"}], 1, "It would change gpu-01 (step abort); nothing was changed."),
+        (
+            [{"node": "gpu-01", "step": "abort"}],
+            7,
+            "It would change gpu-01 (step abort) and 6 more; nothing was changed.",
+        ),
+    ],
+)
+def test_the_end_of_a_dry_run_says_what_it_would_change(would: list[dict[str, str]], in_all: int, said: str) -> None:
+    facts = {
+        "state": "succeeded",
+        "dry_run": True,
+        "why": "rule trial",
+        "ends": [{"what": "succeeded", "nodes": 1}],
+        "would_change": would,
+        "would_change_in_all": in_all,
+    }
+
+    assert told(NoticeKind.ENDED, facts, run_id="r1", runbook="cure", nodes=("gpu-01",)) == (
+        "Ended succeeded: dry run of cure on gpu-01\n"
+        "In all: 1 node succeeded\n"
+        "Why it ran: rule trial\n"
+        f"{said}\n"
+        "Type: unstick show r1"
+    )
+
+
 def test_a_stuck_node_is_told_with_why_and_the_command_to_type() -> None:
     facts = {"node": "gpu-01", "step": "cure", "reason": "The answer was lost.", "why": "ann asked for it"}
 
     assert told(NoticeKind.STUCK, facts, run_id="r1", runbook="cure", nodes=("gpu-01",)) == (
         "Stuck: cure on gpu-01\n"
-        "https://unstick.example.net/api/v1/runs/r1\n"
         "Nobody knows what came of it, step cure: The answer was lost.\n"
         "Nothing more is sent to this node before somebody has looked at it.\n"
         "Why it ran: ann asked for it\n"

@@ -121,9 +121,11 @@ def test_a_denial_needs_a_reason_and_the_page_tells_it(api: Api, world: World) -
 
     without = browser.send(f"/gates/{gate.id}/answer", **answer_with(gate, "deny", reason=" "))
     browser.send(f"/gates/{gate.id}/answer", **answer_with(gate, "deny", reason="an upload runs"))
+    soon = browser.get(f"/gates/{gate.id}")
     world.settle()
 
     assert (without.status_code, "A denial needs a reason." in words(without)) == (422, True)
+    assert "gpu-01: the step is not run, and this page says in a moment how it ends." in words(soon)
     assert "The gate is denied by approver" in words(browser.get(f"/gates/{gate.id}"))
     assert "an upload runs" in words(browser.get(f"/gates/{gate.id}"))
 

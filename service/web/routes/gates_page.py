@@ -121,7 +121,9 @@ def _outcome(full: GateInFull, now: datetime) -> str:
     node_run = full.node_run
     if node_run.state is NodeRunState.WAITING and node_run.wake_at is not None and node_run.wake_at <= now:
         # Its reason was written before the answer was.
-        return f"{node_run.node} goes on in a moment."
+        if full.view.gate.state.lets_run:
+            return f"{node_run.node} goes on in a moment."
+        return f"{node_run.node}: the step is not run, and this page says in a moment how it ends."
     verdict = f", verdict {node_run.verdict}" if node_run.verdict else ""
     why = f". {node_run.reason}" if node_run.reason else ""
     return f"{node_run.node}: {node_run.state}{verdict}{why}"
