@@ -182,7 +182,7 @@ def _pauses(step: Step) -> list[str]:
     if step.retry is None:
         return []
     retry = step.retry
-    return [str(int((retry.delay * retry.backoff**turn).total_seconds())) for turn in range(retry.attempts)]
+    return [str(int((retry.delay * retry.backoff**turn).total_seconds())) for turn in range(retry.attempts - 1)]
 
 
 def _left_out(prepared: Prepared, step: Step) -> bool:
