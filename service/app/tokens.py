@@ -85,7 +85,7 @@ def revoke_token(service: Service, token_id: str, *, by: str) -> None:
 def authenticate(service: Service, text: str) -> Person:
     """Return the person of a token; Unauthenticated, with one answer for every cause."""
     token = valid_token(service, text)
-    return Person(token.person, token.roles)
+    return token.owner
 
 
 def valid_token(service: Service, text: str) -> Token:
