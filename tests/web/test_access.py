@@ -25,6 +25,7 @@ READERS = {Role.VIEWER, Role.OPERATOR, Role.APPROVER, Role.ADMIN}
 DECIDERS = {Role.OPERATOR, Role.APPROVER}
 ROUTES: list[tuple[str, str, object, set[Role]]] = [
     ("POST", "/api/v1/runs", CURE, {Role.OPERATOR}),
+    ("POST", "/api/v1/imports", {"journal": "x"}, {Role.OPERATOR}),
     ("GET", "/api/v1/runs", None, READERS),
     ("GET", "/api/v1/runs/{run_id}", None, READERS),
     ("GET", "/api/v1/runs/{run_id}/plan", None, READERS),
