@@ -21,6 +21,8 @@ class Role(StrEnum):
     ADMIN = "admin"
     #: Delivers alerts, nothing else.
     SOURCE = "source"
+    #: Overrides a gate where policy.yaml allows it, and reads.
+    BREAK_GLASS = "break-glass"
 
 
 class Permission(StrEnum):
@@ -35,6 +37,8 @@ class Permission(StrEnum):
     DECIDE = "decide"
     #: Answer a gate that asks for a second person, too.
     APPROVE = "approve"
+    #: Let a gate through that nobody has approved.
+    OVERRIDE = "override"
     TOKENS = "tokens"
     DELIVER = "deliver"
     #: Pause, resume, reset a breaker.
@@ -61,6 +65,7 @@ _GRANTS: dict[Role, frozenset[Permission]] = {
     Role.APPROVER: frozenset({Permission.READ, Permission.DECIDE, Permission.APPROVE}),
     Role.ADMIN: frozenset({Permission.READ, Permission.TOKENS, Permission.PAUSE}),
     Role.SOURCE: frozenset({Permission.DELIVER}),
+    Role.BREAK_GLASS: frozenset({Permission.READ, Permission.OVERRIDE}),
 }
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from service.domain.person import Permission, Person, roles_that_may, way_to_role
+from service.domain.person_name import is_among
 from service.domain.reach import EVERYTHING, Reach
 
 #: Who is named by it: everybody whose role may do it.
@@ -129,7 +130,7 @@ def _requester(person: Person, permission: Permission, *, about: About) -> Itera
     # It is asked first: another role would not help him.
     if permission is not Permission.APPROVE:
         return
-    if person.name in about.requesters:
+    if is_among(person.name, about.requesters):
         withdraw = f"; to withdraw the run: unstick cancel {about.run_id}" if about.run_id else ""
         yield Look(
             By.REQUESTER,
