@@ -1,19 +1,25 @@
 """Export a plan as one shell script, with which a person plays it on the node while the service is down."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC
+from itertools import product
 
 from service.app.request_run import Prepared
 from service.domain.by_hand import Header
 from service.domain.errors import Conflict, InvalidInput
 from service.domain.node import Endpoint
 from service.domain.plan import Plan, PlannedScript
-from service.domain.run import Trigger, TriggerKind
+from service.domain.run import StepOutcome, Trigger, TriggerKind
 from service.domain.runbook import Step, Where
 from service.domain.script import ScriptKind, sha256, shell_word
 
 #: Behind this a piece of the script ends. No piece has it as a line.
 _MARK = "END_OF_PIECE"
+#: How a step may have ended when a later one is reached.
+_ENDS = (StepOutcome.OK, StepOutcome.CHANGED, StepOutcome.SKIPPED, StepOutcome.FAILED, StepOutcome.UNREACHABLE)
+#: About more steps no condition of an exported runbook asks: each multiplies what is judged.
+_MOST_ASKED = 3
 _HEAD = """\
 #!/bin/sh
 # unstick by hand: {runbook} on {node}
@@ -97,11 +103,6 @@ def _refuse_other_places(plan: Plan) -> None:
                 f"Step {step.id} of {plan.runbook.name} runs on the controller, and one script runs in one place.",
                 f"`unstick plan {plan.runbook.name} --node {plan.nodes[0]}` prints each script with its machine.",
             )
-        if step.when is not None and any(name == "steps" for name, _ in step.when.references):
-            raise Conflict(
-                f"The condition of step {step.id} asks how earlier steps have ended, which no shell can judge.",
-                f"`unstick plan {plan.runbook.name} --node {plan.nodes[0]}` prints each script.",
-            )
 
 
 def _head(prepared: Prepared, header: Header) -> str:
@@ -133,6 +134,7 @@ def _settings(prepared: Prepared, header: Header, *, endpoint: Endpoint, pieces:
         "digest": header.digest,
         "view": endpoint.view.value,
         "path": endpoint.path,
+        "may_boot": _flag(any(step.reboots for step in prepared.plan.runbook.steps)),
         "approval": str(int(prepared.plan.runbook.limits.approval_expires.total_seconds())),
         "header": header.packed(),
         "sums": "\n".join(f"{name} {sha256(text)}" for name, text in pieces.items()),
@@ -173,7 +175,7 @@ def _step(prepared: Prepared, step: Step) -> str:
         "within": str(int(step.within.total_seconds())) if step.within is not None else "",
         "on_failure": step.on_failure.value,
         "retry": " ".join(_pauses(step)),
-        "left_out": _flag(_left_out(prepared, step)),
+        **_condition(prepared, step),
     }
     return "".join(f"  {_assigned(name, value)}" for name, value in values.items()) + "  play_step\n\n"
 
@@ -185,18 +187,42 @@ def _pauses(step: Step) -> list[str]:
     return [str(int((retry.delay * retry.backoff**turn).total_seconds())) for turn in range(retry.attempts - 1)]
 
 
-def _left_out(prepared: Prepared, step: Step) -> bool:
-    """Whether the step's condition is false here; InvalidInput when it cannot be judged."""
-    if step.when is None:
-        return False
+def _condition(prepared: Prepared, step: Step) -> dict[str, str]:
+    """Return whether the step is left out here, or behind which outcomes of which earlier steps it is played.
+
+    No shell judges a condition. It is judged here for everything that may have become of the steps that it asks about.
+    """
+    asked = sorted({name or "" for value, name in step.when.references if value == "steps"}) if step.when else []
+    earlier = [one.id for one in prepared.plan.runbook.steps[: prepared.plan.runbook.steps.index(step)]]
+    if len(asked) > _MOST_ASKED or not set(asked) <= set(earlier):
+        raise Conflict(
+            f"The condition of step {step.id} asks about more steps than a script can carry, or names none.",
+            f"`unstick plan {prepared.plan.runbook.name} --node {prepared.plan.nodes[0]}` prints each script.",
+        )
+    ends = [
+        ends
+        for ends in product(_ENDS, repeat=len(asked))
+        if _holds(prepared, step, dict(zip(asked, ends, strict=True)))
+    ]
+    if not asked:
+        return {"left_out": _flag(not ends), "asks": "", "plays_behind": ""}
+    return {
+        "left_out": _flag(not ends),
+        "asks": " ".join(asked),
+        "plays_behind": " ".join(":".join(one) for one in ends),
+    }
+
+
+def _holds(prepared: Prepared, step: Step, ends: Mapping[str, StepOutcome]) -> bool:
+    """Whether the step's condition holds when earlier steps have ended so; InvalidInput when it cannot be judged."""
     trigger = Trigger(TriggerKind.BY_HAND)
     facts = {
         "params": prepared.plan.params,
         "node": prepared.node_runs[0].attributes,
         "trigger": {"kind": trigger.kind, "name": trigger.name},
-        "steps": {},
+        "steps": {name: {"outcome": outcome} for name, outcome in ends.items()},
     }
-    return not step.when.holds(facts)
+    return step.when is None or step.when.holds(facts)
 
 
 def _flag(value: bool) -> str:

@@ -383,6 +383,15 @@ could_not_look() {
   say '---- what it has said last'
   tail -n 5 "$output/$id.stdout" "$output/$id.stderr" | cat -v
   finish failed '' failed yes "The $kind could not look (${state}${code:+, exit $code}${refusal:+, $refusal}); nothing was touched."
+  [ "$state" != unknown ] || outcome=unreachable
+}
+
+# Succeed when a check or a run may be begun: of a step that may boot the node none, while nothing is stored of it.
+may_begin() {
+  may_send || return 1
+  [ -n "$reboots" ] && [ -z "$evidence" ] || return 0
+  finish failed '' failed '' 'It may boot the node, and nothing is stored of how the node was before; nothing was run.'
+  return 1
 }
 
 # Succeed when a script may be begun.
@@ -482,11 +491,7 @@ run_it() {
       void_gate 'The approval was not used before it expired.'
       return
     fi
-    may_send || return
-    if [ -n "$reboots" ] && [ -z "$evidence" ]; then
-      finish failed '' failed '' 'It may reboot the node, and nothing is stored of how the node was before.'
-      return
-    fi
+    may_begin || return
     if [ -n "$acts" ] && [ -z "$run_boot" ]; then
       finish failed '' failed yes 'Nothing has said which boot of the node this is; nothing was run.'
       return
@@ -496,6 +501,8 @@ run_it() {
       acting=acting bound=$run_boot
       [ -z "$gate_open" ] || not_after=$((expires / 1000000))
     fi
+    [ -z "$reboots" ] || [ "$position" -lt "$lines" ] ||
+      say "$step may boot the node. When this terminal is lost, come back and run this script again: it goes on here."
     attempt run "$work/acted_on"
     [ "$since" != 0 ] || since=$intended
     [ "$state:$refusal:$acting" = not_started:held:acting ] || break
@@ -543,7 +550,7 @@ judge_run() {
 play_round() {
   round_end='' gate_open='' run_boot='' ran='' ran_ended='' said=0
   if [ -n "$has_check" ]; then
-    may_send || return
+    may_begin || return
     look_at_clock
     reading
     attempt check "$work/none"
@@ -577,13 +584,22 @@ stopped_step() {
   fi
 }
 
+# Look up whether a step is played behind what became of earlier ones; which outcomes let it be was judged at the export.
+condition_holds() {
+  [ -n "$asks" ] || return 0
+  set --
+  for one in $asks; do set -- "$@" "$(cat "$work/outcome.$one")"; done
+  case " $plays_behind " in *" $(IFS=:; printf '%s' "$*") "*) return 0 ;; esac
+  return 1
+}
+
 play_step() {
   outcome='' verdict='' ends='' known='' why='' round=0 again=0 failures=0
   if [ -n "$always" ]; then
     [ -e "$work/sent.$undoes" ] || { finish skipped '' '' '' "Step $undoes was not sent."; note_step; return; }
   elif [ -n "$course" ]; then
     return
-  elif [ -n "$left_out" ]; then
+  elif [ -n "$left_out" ] || ! condition_holds; then
     finish skipped '' '' '' 'Its condition is false.'
     note_step
     return
@@ -628,9 +644,10 @@ play_step() {
 
 # Keep how a step ended for the end of the run.
 note_step() {
+  printf '%s' "$outcome" >"$work/outcome.$step"
   say "$step: ${outcome:-not played}${verdict:+ ($verdict)}${why:+. $why}"
   verdicts="$verdicts $verdict"
-  [ "$outcome" != failed ] || broken=yes
+  case $outcome in failed | unreachable) broken=yes ;; esac
   [ "$outcome:$read_only" != ok:yes ] || [ "$said" = 0 ] || evidence=yes
   [ -n "$ends" ] || return 0
   [ "$ends:$verdict" != failed: ] || blind=yes
@@ -717,12 +734,21 @@ main() {
   journal=${UNSTICK_JOURNAL:-/var/lib/unstick/by-hand/$run.journal}
   output=${journal%.journal}.output lock=$journal.lock
   mkdir -p "$(dirname "$journal")" "$output" || exit 2
+  case $may_boot:$(stat -f -c %T "$output") in
+    yes:tmpfs | yes:ramfs)
+      refuse "$journal would be gone with a boot, and this runbook may boot the node: nothing is done." \
+        "Name a file that stays: sudo env UNSTICK_JOURNAL=/a/disk/$run.journal sh $0"
+      ;;
+  esac
   exec 9>"$lock"
   flock -n 9 || refuse 'This script is running already.'
   touch "$journal" || exit 2
   chain=$digest
   check_journal
   trap 'interrupted=yes' INT TERM
+  [ "$lines" != 0 ] || [ ! -e "/run/unstick/$run-1" ] || refuse \
+    "This script was begun here already, and its journal is not $journal: nothing is done twice." \
+    "Name the journal: sudo env UNSTICK_JOURNAL=FILE sh $0. Or export the runbook again, and look at the node first."
   [ "$lines" = 0 ] || say "It goes on behind line $lines of $journal${torn:+ (a line that was not whole is left out)}."
   say "$runbook on $node, plan $digest"
   ask_name 'Who are you? Name:' || exit 2
