@@ -1,6 +1,7 @@
 """Export a plan as one shell script, with which a person plays it on the node while the service is down."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC
 from itertools import product
@@ -11,7 +12,7 @@ from service.domain.errors import Conflict, InvalidInput
 from service.domain.node import Endpoint
 from service.domain.plan import Plan, PlannedScript
 from service.domain.run import StepOutcome, Trigger, TriggerKind
-from service.domain.runbook import Step, Where
+from service.domain.runbook import ApprovalKind, Step, Where
 from service.domain.script import ScriptKind, sha256, shell_word
 
 #: Behind this a piece of the script ends. No piece has it as a line.
@@ -27,13 +28,14 @@ _HEAD = """\
 # plan      {digest}
 # revision  {revision}
 # params    {params}
-# run       {run}
+# export    {run}
 # exported  {at} by {by}
 #
-# For the time in which the service is down. Copy this file to the node and run it there as root, at a terminal:
-#   scp THIS {node}:   and   ssh -t {node} sudo sh THIS
-# It asks before anything acts. Started again it goes on where it was stopped, also after a boot. Its journal is
-# /var/lib/unstick/by-hand/{run}.journal; when the service is back: unstick import JOURNAL
+# For the time in which the service is down. Copy this file to the node, and run it there as root at a terminal:
+#   scp FILE {node}:
+#   ssh -t {node} sudo sh FILE
+# Started again it goes on where it was stopped, also after a boot. At its end it says where its journal is, and how
+# that comes into the record.
 """
 
 
@@ -135,6 +137,9 @@ def _settings(prepared: Prepared, header: Header, *, endpoint: Endpoint, pieces:
         "digest": header.digest,
         "view": endpoint.view.value,
         "path": endpoint.path,
+        "about": prepared.plan.runbook.title,
+        "listed": "\n".join(_listed(prepared)),
+        "escalates": _escalates(prepared),
         "may_boot": _flag(any(step.reboots for step in prepared.plan.runbook.steps)),
         "approval": str(int(prepared.plan.runbook.limits.approval_expires.total_seconds())),
         "header": header.packed(),
@@ -216,14 +221,48 @@ def _condition(prepared: Prepared, step: Step) -> dict[str, str]:
 
 def _holds(prepared: Prepared, step: Step, ends: Mapping[str, StepOutcome]) -> bool:
     """Whether the step's condition holds when earlier steps have ended so; InvalidInput when it cannot be judged."""
+    return step.when is None or step.when.holds(_facts(prepared, ends))
+
+
+def _facts(prepared: Prepared, ends: Mapping[str, StepOutcome]) -> dict[str, object]:
     trigger = Trigger(TriggerKind.BY_HAND)
-    facts = {
+    return {
         "params": prepared.plan.params,
         "node": prepared.node_runs[0].attributes,
         "trigger": {"kind": trigger.kind, "name": trigger.name},
         "steps": {name: {"outcome": outcome} for name, outcome in ends.items()},
     }
-    return step.when is None or step.when.holds(facts)
+
+
+def _listed(prepared: Prepared) -> Iterator[str]:
+    """Yield a line for each step, as a person reads it who is about to begin."""
+    for number, step in enumerate(prepared.plan.runbook.steps, start=1):
+        yield f"  {number}. {step.id}: {step.title} ({', '.join(_manner(prepared, step))})"
+
+
+def _manner(prepared: Prepared, step: Step) -> Iterator[str]:
+    if _condition(prepared, step)["left_out"]:
+        yield "left out here: its condition is false"
+        return
+    if not step.acts:
+        yield "looks"
+    elif step.always:
+        yield f"undoes {step.undoes}"
+    elif step.approval is ApprovalKind.NONE:
+        yield "acts and does not ask"
+    else:
+        yield "asks you, and acts" if step.approval is ApprovalKind.CONFIRM else "asks a second person, and acts"
+    if step.reboots:
+        yield "may boot the node"
+
+
+def _escalates(prepared: Prepared) -> str:
+    """Return the runbook that the service would request where this one does not cure, as far as it is known now."""
+    for escalation in prepared.plan.runbook.escalate_to:
+        with suppress(InvalidInput):
+            if escalation.when is None or escalation.when.holds(_facts(prepared, {})):
+                return escalation.runbook
+    return ""
 
 
 def _flag(value: bool) -> str:

@@ -48,7 +48,8 @@ def export(
     else:
         _write(output, script)
         say(f"{name} on {node}, plan {prepared.plan.digest}")
-        say(f"  scp {output} {node}:   and   ssh -t {node} sudo sh {output.name}")
+        say(f"  scp {output} {node}:")
+        say(f"  ssh -t {node} sudo sh {output.name}")
 
 
 def import_journal(

@@ -17,7 +17,7 @@ by='' persons='' asked=0 first_boot='' last_boot='' fresh=''
 state='' code='' signal='' ended='' refusal='' pid='' wchan='' intended=0 told=0
 outcome='' verdict='' ends='' known='' why='' round=0 round_end='' said=0 ran='' ran_ended='' expires=0 gate_open='' seen=''
 
-say() { printf '%s\n' "$*"; }
+say() { printf '%s\n' "$@"; }
 refuse() {
   printf '%s\n' "$@" >&2
   exit 2
@@ -106,7 +106,7 @@ check_journal() {
     case $line in
       *'"event":"ended"'*)
         member state
-        refuse "This run has ended: $value." "Take $journal to the service: unstick import JOURNAL" \
+        refuse "This run has ended: $value." "Its journal, for unstick import: $journal" \
           'To play the runbook again, export it again.'
         ;;
     esac
@@ -224,7 +224,7 @@ attempt() {
 \"targets\":\"$(base64 -w0 <"$work/given")\""
   intended=$now
   if ! next_line; then
-    say "$step: $kind (at most $timeout s)"
+    say "$step: $kind, at most $timeout s"
     learn
     append_result
     position=$((seq - 1))
@@ -317,7 +317,8 @@ ask_gate() {
     cat -v "$output/$check_id.stdout" "$output/$check_id.stderr"
     say '---- what it would act on'
     cat -v "$work/found"
-    say '' "The script itself, in another terminal: sh $0 --show $step run"
+    say '' "The script itself, in another terminal: sh $0 --show $step run" \
+      "The question is open until $(date -u -d "@$((expires / 1000000))" '+%Y-%m-%d %H:%M UTC')."
   } >&3
   who=$by reason='' answer=''
   if [ "$gate" = second_person ]; then
@@ -329,7 +330,7 @@ ask_gate() {
     case $typed in
       "$node") answer=approved ;;
       no) answer=denied ;;
-      *) say 'Neither of both.' >&3 ;;
+      *) say "That is neither $node nor no." >&3 ;;
     esac
   done
   if [ "$answer" = denied ]; then
@@ -380,8 +381,6 @@ at_gate() {
 finish() { round_end='done' outcome=$1 verdict=$2 ends=$3 known=$4 why=$5; }
 stuck() { round_end=stuck why=$1; }
 could_not_look() {
-  say '---- what it has said last'
-  tail -n 5 "$output/$id.stdout" "$output/$id.stderr" | cat -v
   finish failed '' failed yes "The $kind could not look (${state}${code:+, exit $code}${refusal:+, $refusal}); nothing was touched."
   [ "$state" != unknown ] || outcome=unreachable
 }
@@ -523,6 +522,7 @@ judge_run() {
       finished::0 | finished::77) ;;
       *) could_not_look; return ;;
     esac
+    [ "$said" = 0 ] || say "  what it has said: $output/$id.stdout"
     if [ -n "$has_verify" ]; then assertion "$work/none"; else finish ok '' '' '' ''; fi
     return
   fi
@@ -604,6 +604,7 @@ play_step() {
     note_step
     return
   fi
+  [ "$position" -lt "$lines" ] || say '' "== $step: $title"
   note_cancel
   if [ -n "$cancelled" ] && [ -z "$always" ]; then
     finish '' '' cancelled '' 'Not reached.'
@@ -642,8 +643,18 @@ play_step() {
   note_step
 }
 
+# Show what the last script has said, where a step did not end well.
+show_last() {
+  for one in "$output/$id.stdout" "$output/$id.stderr"; do
+    [ -s "$one" ] || continue
+    say "  ---- the end of $one"
+    tail -n 5 "$one" | cat -v | sed 's/^/  /'
+  done
+}
+
 # Keep how a step ended for the end of the run.
 note_step() {
+  case $outcome in failed | unreachable | unknown) show_last ;; esac
   printf '%s' "$outcome" >"$work/outcome.$step"
   say "$step: ${outcome:-not played}${verdict:+ ($verdict)}${why:+. $why}"
   verdicts="$verdicts $verdict"
@@ -659,9 +670,18 @@ note_step() {
 
 end_stuck() {
   record ended ',"state":"stuck","verdict":"unknown"'
-  say '' "STUCK at step $step: $why" 'Its outcome is not known. Nothing more is done; look at the node yourself.'
-  say "The journal is $journal; when the service is back: unstick import JOURNAL, then unstick resolve."
+  say ''
+  show_last
+  say "STUCK at step $step: $why" 'Nobody knows how it ended, so nothing more is done: look at the node yourself.' \
+    "All that its scripts have said: $output"
+  say_import
+  say '  and then, when you know how the node is: unstick resolve'
   exit 4
+}
+
+say_import() {
+  say "The journal is $journal" 'When the service is back, on your own machine:' \
+    "  ssh $node sudo cat $journal >$run.journal" "  unstick import $run.journal --reason 'why it was done by hand'"
 }
 
 end_run() {
@@ -675,7 +695,9 @@ end_run() {
   [ -z "$blind" ] || [ "$verdict" = not_cured ] || [ "$verdict" = unknown ] || verdict=''
   record ended ",\"state\":\"$state\",\"verdict\":\"$verdict\""
   say '' "ENDED $state${verdict:+, verdict $verdict}"
-  say "The journal is $journal; when the service is back: unstick import JOURNAL"
+  [ "$verdict" != not_cured ] || [ -z "$escalates" ] ||
+    say "The service would go on with $escalates now. By hand: unstick export $escalates --node $node"
+  say_import
   [ "$state" = succeeded ] || exit 1
   exit 0
 }
@@ -708,7 +730,7 @@ find_node() {
     *" $machine "* | *" $short "*) known_by=hostname ;;
     *)
       known_by=typed
-      say "This machine calls itself $machine; the script was made for $node (address $address)." >&3
+      say "This machine calls itself $machine. The script was made for $node (address $address)." >&3
       ask "When you are sure that this is $node, type $node:" || exit 2
       [ "$typed" = "$node" ] || refuse 'Not sure: nothing is done.'
       ;;
@@ -763,7 +785,9 @@ main() {
   trap 'interrupted=yes' INT TERM
   name_run
   [ "$lines" = 0 ] || say "It goes on behind line $lines of $journal${torn:+ (a line that was not whole is left out)}."
-  say "$runbook on $node, plan $digest"
+  say '' "$about" "$runbook on $node" "plan $digest" '' "$listed" '' \
+    'Before a step acts that asks, it shows what it has found, and waits for you. Ctrl-C stops, and undoes what has to' \
+    'be undone. Whatever else stops it: run it again, and it goes on.' ''
   ask_name 'Who are you? Name:' || exit 2
   me=$typed
   find_node
