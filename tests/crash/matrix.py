@@ -79,6 +79,9 @@ def in_child(work: Callable[[], Any]) -> Any:
             with os.fdopen(writing, "w") as pipe:
                 json.dump(work(), pipe)
             code = 0
+        except BaseException:
+            traceback.print_exc()
+            raise
         finally:
             os._exit(code)
     os.close(writing)
