@@ -127,11 +127,14 @@ class _Serving:
         import uvicorn
 
         from service.web.app import create_app
+        from service.web.connections import BoundedProtocol
 
         app = create_app(self._service, readiness=(self._engine.fault, *self._file_faults(), self._lock_fault))
         return uvicorn.Server(
             uvicorn.Config(
                 app,
+                http=BoundedProtocol,
+                ws="none",
                 log_config=None,
                 access_log=False,
                 server_header=False,

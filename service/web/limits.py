@@ -1,4 +1,4 @@
-"""What a request may cost: size, time and kind of its body. uvicorn itself bounds neither."""
+"""What the body of a request may cost: its size, time and kind. uvicorn itself bounds neither."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from service.web.auth import is_webhook
 from service.web.page_paths import is_page
 from service.web.schemas.problem import Problem
 
-MOST_BYTES = 1024 * 1024
-#: A body that comes slower than this is not waited for (measured: uvicorn waits for ever).
-LONGEST_WAIT = timedelta(seconds=15)
+MOST_BYTES = 256 * 1024
+#: A body that comes slower than this is refused; `connections` ends what goes on sending then.
+LONGEST_WAIT = timedelta(seconds=12)
 #: What was not read cannot be told from a next request: this connection ends here.
 CLOSE: Mapping[str, str] = {"Connection": "close"}
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
