@@ -205,22 +205,26 @@ def _report(frame: _Frame, endpoint: Endpoint) -> Report:
                 ReportState.REBOOTED, reason=reason, boot_id=frame.word("boot_id") or None, facts=_facts(frame)
             )
         case "running":
-            return _of_script(ReportState.RUNNING, frame, reasons.running(endpoint.name, frame.number("pid")))
+            return _of_script(ReportState.RUNNING, frame, reasons.running(endpoint.name, frame.number("pid")), node=endpoint.name)
         case "unkillable":
             pid, wchan = frame.number("pid"), frame.word("wchan")
-            return _of_script(ReportState.UNKILLABLE, frame, reasons.unkillable(endpoint.name, pid, wchan))
+            return _of_script(ReportState.UNKILLABLE, frame, reasons.unkillable(endpoint.name, pid, wchan), node=endpoint.name)
         case "finished":
-            return _of_script(ReportState.FINISHED, frame, reasons.ended(frame.word("ended_by")))
+            return _of_script(ReportState.FINISHED, frame, reasons.ended(frame.word("ended_by")), node=endpoint.name)
         case "unknown":
-            return _of_script(ReportState.LOST, frame, reasons.no_exit_code(endpoint.name))
+            return _of_script(ReportState.LOST, frame, reasons.no_exit_code(endpoint.name), node=endpoint.name)
         case other:
             raise InvalidInput(f"{other} is no state.")
 
 
-def _of_script(state: ReportState, frame: _Frame, reason: str) -> Report:
+def _of_script(state: ReportState, frame: _Frame, reason: str, *, node: str) -> Report:
+    first, *kept_back = frame.word("unconfined").split() or [""]
+    if first == "refused" and state is _FINISHED:
+        return _not_started(NotStarted.REFUSED, reasons.not_confined(node, kept_back))
     targets, left_out = read_targets(frame.data("targets"))
     still_open = [stream.value for stream in Stream if frame.flag(f"{stream}_open")] if state is _FINISHED else []
-    notes = [reason, reasons.still_open(still_open), reasons.targets_left_out(left_out)]
+    loose = reasons.unconfined(frame.word("unconfined").split())
+    notes = [reason, reasons.still_open(still_open), reasons.targets_left_out(left_out), loose]
     return Report(
         state,
         reason=" ".join(note for note in notes if note),

@@ -71,7 +71,9 @@ def test_every_word_of_a_node_reaches_its_endpoint() -> None:
     )
     node = Node("gpu-01", endpoint, ("h100", "rack-1"), "k8s-a", {"k8s_name": "gpu-01", "rack": "7"})
     controller = Controller(
-        "k8s-a", Endpoint("k8s-a", ExecutorKind.LOCAL, "k8s-a", path="/usr/local/bin"), {"KUBECONFIG": "/etc/kube"}
+        "k8s-a",
+        Endpoint("k8s-a", ExecutorKind.LOCAL, "k8s-a", path="/usr/local/bin", keeps_user=True),
+        {"KUBECONFIG": "/etc/kube"},
     )
     assert inventory == Inventory({"gpu-01": node}, {"k8s-a": controller})
 

@@ -1,0 +1,281 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # variables of node_runner.sh, which this is part of
+# How a script that only reads is confined by the kernel, so that it cannot touch what it looks at.
+#
+# Sent behind node_runner.sh. Bash makes no system calls, so a short program in perl or python makes them, one after
+# the other, and becomes the script: its pid stays. What did not hold is written into the record `unconfined`.
+# Nothing here touches the path of a mount, since one that is stuck would keep whoever touches it: one
+# mount_setattr(2) on the root makes every mount of a namespace of the script's own read-only.
+#
+# On a node the script becomes a user that owns nothing, and keeps the capabilities that only read. Read-only mounts alone
+# would not do: through /proc/1/root lie those of everybody else, and a root without any capability may still write
+# root's files. On a controller the user is kept, since Slurm shows users less than root; there the script gets PIDs and a
+# /proc of its own instead.
+
+confine_perl='
+my ($file, $must, $said, $count) = splice @ARGV, 0, 4;
+my $from = readlink "/proc/self/ns/mnt";
+my ($uid, $gid) = ($>, $) + 0);
+my (%bad, @kept, $child);
+open my $record, "+<", $file or exit 126;
+sub put { open my $to, ">", $_[0] or return -1; syswrite($to, $_[1]) ? 0 : -1 }
+sub argument {
+  my $text = shift;
+  return pack "H*", $1 if $text =~ /^x(.*)/;
+  return "$1\0" if $text =~ /^=(.*)/;
+  return 0 + $text unless $text =~ /^p(.*)/;
+  push @kept, pack "H*", $1;
+  pack "Sx6P", length($kept[-1]) / 8, $kept[-1];
+}
+for (splice @ARGV, 0, $count) {
+  my ($name, $after, $call, @given) = split / /;
+  next if $bad{$name} || $bad{$after};
+  my $done = 0;
+  if ($call eq "differs") {
+    $! = 1;
+    $done = -1 if $from eq readlink "/proc/self/ns/mnt";
+  } elsif ($call eq "map") {
+    put("/proc/self/setgroups", "deny");
+    $done = -1 if put("/proc/self/uid_map", "$uid $uid 1") || put("/proc/self/gid_map", "$gid $gid 1");
+  } elsif ($call eq "fork") {
+    $child = fork;
+    if ($child) {
+      waitpid $child, 0;
+      my $how = $?;
+      exit $how >> 8 unless $how & 127;
+      $SIG{$_} = "DEFAULT" for keys %SIG;
+      kill $how & 127, $$;
+      exit 128 + ($how & 127);
+    }
+    $done = -1 unless defined $child;
+  } else {
+    my @args = map { argument($_) } @given;
+    $done = syscall $call + 0, @args;
+  }
+  $bad{$name} ||= ($! + 0 || 1) . "" if $done < 0;
+}
+my @short = map { "$_:$bad{$_}" } sort keys %bad;
+unshift @short, $said if $said;
+if (@short) {
+  unshift @short, "refused" if $must;
+  syswrite $record, sprintf "%-95.95s\n", "@short";
+  exit 126 if $must;
+}
+exec { $ARGV[0] } @ARGV;
+exit 126;
+'
+
+confine_python='
+import ctypes, os, signal, struct, sys
+file, must, said, count = sys.argv[1:5]
+operations, command = sys.argv[5:5 + int(count)], sys.argv[5 + int(count):]
+where, uid, gid = os.readlink("/proc/self/ns/mnt"), os.geteuid(), os.getegid()
+bad, kept = {}, []
+record = os.open(file, os.O_WRONLY)
+call = ctypes.CDLL(None, use_errno=True).syscall
+call.restype = ctypes.c_long
+def put(path, text):
+    to = os.open(path, os.O_WRONLY)
+    os.write(to, text.encode())
+    os.close(to)
+def argument(text):
+    if text[0] == "=":
+        return ctypes.c_char_p(text[1:].encode())
+    if text[0] not in "xp":
+        return ctypes.c_long(int(text))
+    data = bytes.fromhex(text[1:])
+    kept.append(ctypes.create_string_buffer(data, len(data)))
+    if text[0] == "p":
+        data = struct.pack("HxxxxxxQ", len(data) // 8, ctypes.addressof(kept[-1]))
+        kept.append(ctypes.create_string_buffer(data, len(data)))
+    return kept[-1]
+def follow(child):
+    how = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(how):
+        number = os.WTERMSIG(how)
+        number in (9, 19) or signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.WEXITSTATUS(how))
+def one(number, given):
+    if number == "differs":
+        return 1 if where == os.readlink("/proc/self/ns/mnt") else 0
+    if number == "map":
+        put("/proc/self/setgroups", "deny")
+        put("/proc/self/uid_map", "%d %d 1" % (uid, uid))
+        put("/proc/self/gid_map", "%d %d 1" % (gid, gid))
+        return 0
+    if number == "fork":
+        child = os.fork()
+        child and follow(child)
+        return 0
+    done = call(ctypes.c_long(int(number)), *[argument(text) for text in given])
+    return 0 if done >= 0 else ctypes.get_errno() or 1
+for line in operations:
+    name, after, number, *given = line.split(" ")
+    if name in bad or after in bad:
+        continue
+    try:
+        failed = one(number, given)
+    except OSError as error:
+        failed = error.errno or 1
+    if failed:
+        bad[name] = failed
+short = ([said] if said else []) + ["%s:%d" % item for item in sorted(bad.items())]
+if short:
+    short = ["refused"] * bool(must) + short
+    os.write(record, ("%-95.95s\n" % " ".join(short)).encode())
+    must and os._exit(126)
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+os.execv(command[0], command)
+'
+
+# A user that nobody is, for each script its own: above the ranges of accounts, containers and directory services
+# (systemd, docs/UIDS-GIDS.md; sssd-ldap(5), ldap_idmap_range_max), by the pid, which is below 2^22.
+first_uid=2100000000
+# The end of a filter of system calls that answers EPERM, or ENOSYS; see filter.h and seccomp(2).
+deny=0600000001000500 deny_unknown=0600000026000500 allow=060000000000ff7f
+
+# Set $inside to what stands before a script that only reads; leave it empty where nothing can, and say so in the record.
+confine_script() {
+  local program said='' must='' forbidden machine foreign operations=()
+  local -A calls
+  inside=()
+  [ -z "$acting" ] && [ -n "$confine" ] || return 0
+  [ "$confine" != required ] || must=must
+  if program=$(command -v perl); then
+    inside=("$program" -e "$confine_perl")
+  elif program=$(command -v python3) || { program=/usr/libexec/platform-python && [ -x "$program" ]; }; then
+    inside=("$program" -I -S -c "$confine_python")
+  else
+    said=interpreter:2
+  fi
+  list_calls || said=${said:-machine:38}
+  if [ -n "$said" ]; then
+    inside=()
+    record unconfined ${must:+refused} "$said"
+    [ -z "$must" ] || exit 126
+    return 0
+  fi
+  if [ -n "$keeps_user" ]; then
+    keep_user
+  elif ((EUID)); then
+    said=login:1
+  else
+    change_user "$((first_uid + BASHPID))"
+  fi
+  filter_calls
+  inside+=("$dir/unconfined" "$must" "$said" "${#operations[@]}" "${operations[@]}")
+}
+
+# Set $calls to the numbers of the system calls that are made here, $forbidden to those that a script may not make.
+list_calls() {
+  case ${HOSTTYPE:-} in
+    x86_64)
+      machine=3e0000c0 foreign=3500000100000040$deny # the numbers of x32
+      calls=([prctl]=157 [seccomp]=317 [capset]=126 [setresuid]=117 [setresgid]=119 [setgroups]=116 [fchownat]=260
+        [mount]=165 [unshare]=272 [close]=3 [openat]=257 [clone]=56 [ioctl]=16 [mkdirat]=258)
+      forbidden='101 310 311 312 165 166 155 308 272 175 313 176 246 320 169 167 168 170 171 164 227 321 298 323 248
+        249 250 304 163 179 172 173 65 220 30 69 70 240 241 300 256 279 153'
+      ;;
+    aarch64)
+      machine=b70000c0 foreign=''
+      calls=([prctl]=167 [seccomp]=277 [capset]=91 [setresuid]=147 [setresgid]=149 [setgroups]=159 [fchownat]=54
+        [mount]=40 [unshare]=97 [close]=57 [openat]=56 [clone]=220 [ioctl]=29 [mkdirat]=34)
+      forbidden='117 270 271 272 40 39 41 268 97 105 273 106 104 294 142 224 225 161 162 170 112 280 241 282 217
+        218 219 265 89 60 193 192 196 189 188 180 181 262 238 239 58'
+      ;;
+    *) return 1 ;;
+  esac
+  # From 424 on the numbers are those of every machine.
+  calls[mount_setattr]=442
+  forbidden+=' 425 426 427 428 429 430 431 432 433 438 440 442 443 467'
+}
+
+# Add a system call: NAME is for the record, and it is left out when NAME or AFTER did not hold.
+call() { operations+=("$1 $2 ${calls[$3]:-$3} ${*:4}"); }
+
+# Add a namespace in which every mount is read-only, but for the script's own targets and an empty folder for what is
+# temporary. /tmp stays as it is, to be looked at: a script that finds nothing there would not know that it was hidden.
+own_mounts() {
+  call ns ns unshare "$1"
+  ((EUID == 0)) || call ns ns map
+  call ns ns differs
+  call ns ns mount 0 =/ 0 540672 0                      # MS_REC, MS_SLAVE: what is unmounted outside goes here too
+  call tmp ns mkdirat -100 "=$dir/tmp" 448
+  call tmp ns mount =unstick-look "=$dir/tmp" =tmpfs 14 =size=16m,nr_inodes=4096,mode=1777
+  call targets ns mount "=$dir/targets" "=$dir/targets" 0 4096 0
+  call mounts ns mount_setattr -100 =/ 32768 x0100000000000000000000000000000000000800000000000000000000000000 32
+  call targets mounts mount_setattr -100 "=$dir/targets" 0 x0000000000000000010000000000000000000000000000000000000000000000 32
+  call tmp mounts mount_setattr -100 "=$dir/tmp" 0 x0000000000000000010000000000000000000000000000000000000000000000 32
+  # The input was opened by a path that may be written to.
+  call input ns close 0
+  call input ns openat -100 =/dev/null 0 0
+  export TMPDIR="$dir/tmp"
+}
+
+# Add the change to a user that owns nothing and may look at everything.
+change_user() {
+  local number
+  own_mounts 131072
+  call user user fchownat -100 "=$dir/targets" "$1" "$1" 0
+  call user user setgroups 0 0
+  # PR_SET_SECUREBITS, SECBIT_NOROOT and SECBIT_NO_SETUID_FIXUP: capabilities outlive the change, and access(2), by which
+  # a shell finds programs and `test -r` asks, counts them; for a user that is not root it would leave them out.
+  call user user prctl 28 15 0 0 0
+  call user user setresgid "$1" "$1" "$1"
+  call user user setresuid "$1" "$1" "$1"
+  # CAP_DAC_READ_SEARCH, CAP_SYS_CHROOT, CAP_SYS_PTRACE, CAP_SYSLOG
+  call user user capset x2205082000000000 x04000c0004000c0004000c00040000000400000004000000
+  for number in 2 18 19 34; do
+    call user user prctl 47 2 "$number" 0 0             # PR_CAP_AMBIENT_RAISE
+  done
+}
+
+# Add PIDs and a /proc of the script's own; its user stays, and keeps no capability but to read.
+keep_user() {
+  local socket
+  own_mounts "$((EUID ? 805437440 : 537001984))"        # CLONE_NEWNS and CLONE_NEWPID, CLONE_NEWUSER
+  if ((EUID == 0)); then # there root may ask these to act
+    for socket in /run/dbus /run/containerd /run/crio /run/podman; do
+      [ ! -d "$socket" ] || call sockets ns mount =unstick-look "=$socket" =tmpfs 15 =size=4k
+    done
+    for socket in /run/systemd/private /run/docker.sock; do
+      [ ! -S "$socket" ] || call sockets ns mount =/dev/null "=$socket" 0 4096 0
+    done
+  fi
+  call ns ns fork
+  call ns ns prctl 1 9 0 0 0                            # PR_SET_PDEATHSIG
+  call proc ns mount =proc =/proc =proc 15 0
+  if ((EUID == 0)); then
+    call user user prctl 28 3 0 0 0                     # PR_SET_SECUREBITS: root is given no capability for its name
+    call user user capset x2205082000000000 x040000000400000004000000000000000000000000000000
+    call user user prctl 47 2 2 0 0
+  fi
+}
+
+# Add the filter of system calls, and that no program gives new rights.
+filter_calls() {
+  local number hex filter=2000000004000000
+  filter+=15000100$machine$deny
+  filter+=2000000000000000$foreign
+  for number in $forbidden; do
+    printf -v hex %04x "$number"
+    filter+=15000001${hex:2}${hex:0:2}0000$deny
+  done
+  filter+=15000001b3010000$deny_unknown                # clone3: the C library then takes clone, whose flags can be seen
+  printf -v hex %04x "${calls[clone]}"
+  filter+=15000004${hex:2}${hex:0:2}0000'2000000010000000450000010000027e'$deny$allow # with a namespace of any kind
+  printf -v hex %04x "${calls[ioctl]}"
+  filter+=15000005${hex:2}${hex:0:2}0000'2000000018000000'
+  filter+=1500020012540000'5400000000ff00001500000100690000'$deny # TIOCSTI, and those of IPMI
+  filter+=$allow
+  call privileges privileges prctl 38 1 0 0 0
+  call filter privileges seccomp 1 0 "p$filter"
+}
+
+# End what a script that has ended leaves behind: all that runs as its user. Only that user's own processes can be
+# reached by whoever has become it.
+end_rest() {
+  [ -z "$acting$keeps_user" ] && [ -n "$confine" ] && ((EUID == 0)) || return 0
+  setpriv --reuid "$((first_uid + $1))" --clear-groups --inh-caps=-all sh -c 'kill -KILL -1'
+} 2>/dev/null
