@@ -105,6 +105,7 @@ def _order(driven: Driven, history: History, *, attempt: Attempt, resend: bool) 
         text=planned.text,
         targets=attempt.targets if attempt.kind is not ScriptKind.CHECK else (),
         acting=attempt.acting,
+        reads=step.reads,
         timeout=step.timeout,
         not_after=attempt.not_after or now + NOT_AFTER,
         sent_at=now,

@@ -24,6 +24,13 @@ class ScriptKind(StrEnum):
     VERIFY = "verify"
 
 
+class Reads(StrEnum):
+    """What a confined script may talk to although whoever talks to it may also act by it."""
+
+    #: The sockets of containerd and CRI-O.
+    CONTAINERS = "containers"
+
+
 class Stream(StrEnum):
     """The two output streams of a script."""
 
@@ -82,6 +89,8 @@ class ScriptOrder:
     targets: tuple[str, ...]
     #: Whether it changes the node: it then needs `boot_id`, and holds the acting lock.
     acting: bool
+    #: What it may talk to although it is confined.
+    reads: tuple[Reads, ...] = field(default=(), kw_only=True)
     #: After this long the watchdog on the node ends the script.
     timeout: timedelta
     #: The node refuses to start the script after this moment.

@@ -129,15 +129,15 @@ signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 os.execv(command[0], command)
 '
 
-# A user that nobody is, for each script its own: above the ranges of accounts, containers and directory services
-# (systemd, docs/UIDS-GIDS.md; sssd-ldap(5), ldap_idmap_range_max), by the pid, which is below 2^22.
-first_uid=2100000000
+# A group that nobody is in, for each script its own, by the pid, which is below 2^22: above the ranges of accounts,
+# containers and directory services (systemd, docs/UIDS-GIDS.md; sssd-ldap(5), ldap_idmap_range_max).
+first_id=2100000000
 # The end of a filter of system calls that answers EPERM, or ENOSYS; see filter.h and seccomp(2).
 deny=0600000001000500 deny_unknown=0600000026000500 allow=060000000000ff7f
 
 # Set $inside to what stands before a script that only reads; leave it empty where nothing can, and say so in the record.
 confine_script() {
-  local program said='' must='' forbidden machine foreign operations=()
+  local program said='' must='' forbidden machine foreign user operations=()
   local -A calls
   inside=()
   [ -z "$acting" ] && [ -n "$confine" ] || return 0
@@ -161,7 +161,8 @@ confine_script() {
   elif ((EUID)); then
     said=login:1
   else
-    change_user "$((first_uid + BASHPID))"
+    find_user
+    change_user "$user" "$((first_id + BASHPID))"
   fi
   filter_calls
   inside+=("$dir/unconfined" "$must" "$said" "${#operations[@]}" "${operations[@]}")
@@ -215,14 +216,15 @@ own_mounts() {
 
 # Add the change to a user that owns nothing and may look at everything.
 change_user() {
-  local number
+  local number groups
   own_mounts 131072
-  call user user fchownat -100 "=$dir/targets" "$1" "$1" 0
-  call user user setgroups 0 0
+  call user user fchownat -100 "=$dir/targets" "$1" "$2" 0
+  find_groups
+  call user user setgroups "$((${#groups} / 8))" "x$groups"
   # PR_SET_SECUREBITS, SECBIT_NOROOT and SECBIT_NO_SETUID_FIXUP: capabilities outlive the change, and access(2), by which
   # a shell finds programs and `test -r` asks, counts them; for a user that is not root it would leave them out.
   call user user prctl 28 15 0 0 0
-  call user user setresgid "$1" "$1" "$1"
+  call user user setresgid "$2" "$2" "$2"
   call user user setresuid "$1" "$1" "$1"
   # CAP_DAC_READ_SEARCH, CAP_SYS_CHROOT, CAP_SYS_PTRACE, CAP_SYSLOG
   call user user capset x2205082000000000 x04000c0004000c0004000c00040000000400000004000000
@@ -230,6 +232,19 @@ change_user() {
     call user user prctl 47 2 "$number" 0 0             # PR_CAP_AMBIENT_RAISE
   done
 }
+
+# Set $groups to the groups of what the script may talk to: a socket takes whoever may write to it. By itself none; the
+# group of the sockets of containers is mostly root's, to which little else gives anything.
+find_groups() {
+  local socket group hex
+  groups=''
+  [[ " $reads " == *' containers '* ]] || return 0
+  for socket in /run/containerd/containerd.sock /run/crio/crio.sock; do
+    group=$(stat -Lc %g "$socket") || continue
+    printf -v hex %08x "$group"
+    groups+=${hex:6:2}${hex:4:2}${hex:2:2}${hex:0:2}
+  done
+} 2>/dev/null
 
 # Add PIDs and a /proc of the script's own; its user stays, and keeps no capability but to read.
 keep_user() {
@@ -273,9 +288,27 @@ filter_calls() {
   call filter privileges seccomp 1 0 "p$filter"
 }
 
-# End what a script that has ended leaves behind: all that runs as its user. Only that user's own processes can be
-# reached by whoever has become it.
+# Set $user to one that owns nothing and runs nothing, but is known: dbus-daemon hangs up on a user without an entry, so
+# that systemd and logind would not answer. Debian and Red Hat have games for programs that neither starts by itself.
+find_user() {
+  local name number
+  user=$((first_id + BASHPID))
+  while IFS=: read -r name _ number _; do
+    [ "$name" != games ] || user=$number
+  done </etc/passwd
+} 2>/dev/null
+
+# End what a script that has ended leaves behind: all that is in its group, which is no other script's.
 end_rest() {
+  local turn entry text found group=$((first_id + $1))
   [ -z "$acting$keeps_user" ] && [ -n "$confine" ] && ((EUID == 0)) || return 0
-  setpriv --reuid "$((first_uid + $1))" --clear-groups --inh-caps=-all sh -c 'kill -KILL -1'
+  for turn in {1..20}; do
+    found=$(exec grep -lsE "^Gid:[[:space:]]+$group[[:space:]]" /proc/[0-9]*/status)
+    [ -n "$found" ] || return 0
+    for entry in $found; do
+      text=''
+      IFS= read -r -d '' text <"$entry"
+      [[ ! $text =~ Gid:[[:space:]]+$group[[:space:]] ]] || kill -KILL "${entry//[!0-9]/}"
+    done
+  done
 } 2>/dev/null

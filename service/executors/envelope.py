@@ -130,7 +130,11 @@ def _start(order: ScriptOrder, within: OneAnswer | None) -> dict[str, str]:
 def _confine(order: ScriptOrder) -> dict[str, str]:
     if order.acting or order.endpoint.confine is Confine.OFF:
         return {}
-    return {"confine": order.endpoint.confine.value, "keeps_user": _flag(order.endpoint.keeps_user)}
+    return {
+        "confine": order.endpoint.confine.value,
+        "keeps_user": _flag(order.endpoint.keeps_user),
+        "reads": " ".join(order.reads),
+    }
 
 
 def _ask(verb: str, attempt: AttemptRef, *, within: OneAnswer | None) -> bytes:

@@ -11,7 +11,7 @@
 # beforehand, so that a full file system loses output and never an exit code.
 
 verb='' attempt='' run='' step='' service='' expected_boot='' first_boot='' last_boot='' resend='' acting='' view=''
-confine='' keeps_user=''
+confine='' keeps_user='' reads=''
 path='' sent_at=0 not_after=0 timeout=0 wait=0
 limit='' targets_at=0 # where an answer comes in one piece, at its end, and is cut
 script='' targets=''

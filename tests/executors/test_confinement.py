@@ -15,7 +15,7 @@ from lab.private import PrivateMounts
 from lab.process import wait_until
 from lab.stuck import StuckConnection
 from service.domain.node import Confine, Endpoint
-from service.domain.script import NotStarted, Report, ReportState, Stream
+from service.domain.script import NotStarted, Reads, Report, ReportState, Stream
 from service.executors.local import LocalExecutor
 from tests.executors.envelope_place import HERE, Heard, Place, give_run, order
 from tests.executors.hostile import HOSTILE, battery
@@ -35,7 +35,7 @@ class Scene:
     canary: int
     folder: Path
 
-    def start(self, text: str, **changes: object) -> tuple[Report, str]:
+    def start(self, text: str, *, reads: tuple[Reads, ...] = (), **changes: object) -> tuple[Report, str]:
         """Start a look, confined unless told otherwise; return its report and all that it has printed."""
         heard = Heard()
         endpoint = replace(HERE, **({"confine": Confine.REQUIRED} | changes))  # type: ignore[arg-type]
@@ -46,7 +46,7 @@ class Scene:
             "abort": f"/sys/fs/fuse/connections/{self.stuck.connection}/abort",
         }
         exports = "".join(f"export {name}={value}\n" for name, value in names.items())
-        report = self.place.start(order(exports + text, endpoint=endpoint), heard)
+        report = self.place.start(order(exports + text, endpoint=endpoint, reads=reads), heard)
         return report, (heard.text() + heard.text(Stream.STDERR)).decode()
 
     def without(self, *programs: str) -> str:
@@ -176,6 +176,27 @@ def test_where_nothing_can_confine_the_report_says_so(scene: Scene) -> None:
     assert (required.state, required.not_started, unsaid) == (ReportState.NOT_STARTED, NotStarted.REFUSED, "")
     assert "confine: required of gpu-01" in required.reason
     assert "neither perl nor python3 is there" in required.reason
+
+
+CONNECT = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print(sys.argv[1])"
+SERVE = "import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); time.sleep(600)"
+
+
+@pytest.mark.parametrize(
+    ("keeps_user", "reads", "code"), [(False, (), 1), (False, (Reads.CONTAINERS,), 0), (True, (), 1)]
+)
+def test_containers_answer_only_a_step_that_says_that_it_asks_them(
+    scene: Scene, keeps_user: bool, reads: tuple[Reads, ...], code: int
+) -> None:
+    path, mounts = "/run/containerd/containerd.sock", scene.place.mounts
+    if not scene.place.file("containerd").exists():
+        scene.place.file("containerd").mkdir()
+        mounts.start("containerd", ["/usr/bin/python3", "-c", SERVE, path])
+        wait_until(lambda: mounts.run(["chmod", "660", path]).returncode == 0, "the socket is there")
+
+    report, said = scene.start(f"/usr/bin/python3 -c '{CONNECT}' {path}", keeps_user=keeps_user, reads=reads)
+
+    assert report.exit_code == code, said
 
 
 def test_a_script_that_acts_is_never_confined(scene: Scene) -> None:
