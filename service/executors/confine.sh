@@ -12,6 +12,7 @@
 # root's files. On a controller the user is kept, since Slurm shows users less than root; there the script gets PIDs and a
 # /proc of its own instead.
 
+# shellcheck disable=SC2016 # the variables are perl's
 confine_perl='
 my ($file, $must, $said, $count) = splice @ARGV, 0, 4;
 my $from = readlink "/proc/self/ns/mnt";
@@ -139,8 +140,6 @@ deny=0600000001000500 deny_unknown=0600000026000500 allow=060000000000ff7f
 confine_script() {
   local program said='' must='' forbidden machine foreign user operations=()
   local -A calls
-  inside=()
-  [ -z "$acting" ] && [ -n "$confine" ] || return 0
   [ "$confine" != required ] || must=must
   if program=$(command -v perl); then
     inside=("$program" -e "$confine_perl")
@@ -301,14 +300,14 @@ find_user() {
 # End what a script that has ended leaves behind: all that is in its group, which is no other script's.
 end_rest() {
   local turn entry text found group=$((first_id + $1))
-  [ -z "$acting$keeps_user" ] && [ -n "$confine" ] && ((EUID == 0)) || return 0
+  [ -z "$keeps_user" ] && ((EUID == 0)) || return 0
   for turn in {1..20}; do
-    found=$(exec grep -lsE "^Gid:[[:space:]]+$group[[:space:]]" /proc/[0-9]*/status)
+    found=$(exec grep -lsE "^Gid:[[:space:]]+${group}[[:space:]]" /proc/[0-9]*/status)
     [ -n "$found" ] || return 0
     for entry in $found; do
       text=''
       IFS= read -r -d '' text <"$entry"
-      [[ ! $text =~ Gid:[[:space:]]+$group[[:space:]] ]] || kill -KILL "${entry//[!0-9]/}"
+      [[ ! $text =~ Gid:[[:space:]]+${group}[[:space:]] ]] || kill -KILL "${entry//[!0-9]/}"
     done
   done
 } 2>/dev/null

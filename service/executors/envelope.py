@@ -167,17 +167,28 @@ def _envelope(attempt_id: str, settings: list[bytes]) -> bytes:
 
 
 def _assemble(lines: list[bytes]) -> bytes:
-    return b"\n".join([node_runner().rstrip(b"\n"), *lines, b"main complete", b""])
+    confines = any(line.startswith(b"setting confine ") for line in lines)
+    return b"\n".join([(node_runner() if confines else _plain_runner()).rstrip(b"\n"), *lines, b"main complete", b""])
 
 
 @cache
 def node_runner() -> bytes:
-    """Return the envelope as every transport sends it and every plan digest covers it: comments left out."""
-    folder = files("service.executors")
-    text = folder.joinpath("node_runner.sh").read_bytes()
-    lines = [line.strip() for line in text.splitlines()]
+    """Return the envelope as every transport sends it and every plan digest covers it: comments left out.
+
+    What confines a script comes last, and goes only where one is confined.
+    """
     # A program in Python stands in it: there blanks at the beginning of a line have a meaning.
-    lines += [line.rstrip() for line in folder.joinpath("confine.sh").read_bytes().splitlines()]
+    lines = files("service.executors").joinpath("confine.sh").read_bytes().splitlines()
+    return _plain_runner() + _without_comments([line.rstrip() for line in lines])
+
+
+@cache
+def _plain_runner() -> bytes:
+    lines = files("service.executors").joinpath("node_runner.sh").read_bytes().splitlines()
+    return _without_comments([line.strip() for line in lines])
+
+
+def _without_comments(lines: list[bytes]) -> bytes:
     return b"".join(line + b"\n" for line in lines if line and not line.lstrip().startswith(b"#"))
 
 

@@ -525,7 +525,7 @@ take_block() {
 
 # Become the script, when the door is still open.
 become_script() {
-  local fd
+  local fd inside=()
   look "$BASHPID"
   look_at_clock
   record pid "$BASHPID" "$since" "$now" "$boot" "${acting:-reading}"
@@ -544,7 +544,7 @@ become_script() {
     UNSTICK_TARGETS="$dir/targets" UNSTICK_BOOT_ID="${first_boot:-$boot}" UNSTICK_LAST_BOOT_ID="${last_boot:-$boot}"
   unset SHLVL OLDPWD
   hear_signals
-  confine_script
+  [ -z "$confine" ] || confine_script
   exec "${again[@]}" "${inside[@]}" "$BASH" "$dir/script"
 }
 
@@ -610,7 +610,7 @@ note_end() {
     else
       record exit "$code" - "$now" end
     fi
-    end_rest "$ended"
+    [ -z "$confine" ] || end_rest "$ended"
   fi
   ring
   printf . >&"$bell"
