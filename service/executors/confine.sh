@@ -226,8 +226,23 @@ change_user() {
   call user user setresgid "$2" "$2" "$2"
   call user user setresuid "$1" "$1" "$1"
   # CAP_DAC_READ_SEARCH, CAP_SYS_CHROOT, CAP_SYS_PTRACE, CAP_SYSLOG
-  call user user capset x2205082000000000 x04000c0004000c0004000c00040000000400000004000000
-  for number in 2 18 19 34; do
+  keep_capabilities 2 18 19 34
+}
+
+# Add that of its capabilities the script keeps these, as far as it has them: root in a container may not have all.
+keep_capabilities() {
+  local status='' number low=0 high=0 hex kept=()
+  IFS= read -r -d '' status </proc/self/status
+  [[ $status =~ CapPrm:[[:space:]]*([0-9a-f]+) ]]
+  for number; do
+    ((16#${BASH_REMATCH[1]} >> number & 1)) || continue
+    kept+=("$number")
+    ((number < 32 ? (low |= 1 << number) : (high |= 1 << number - 32)))
+  done
+  printf -v hex %08x%08x "$low" "$high"
+  low=${hex:6:2}${hex:4:2}${hex:2:2}${hex:0:2} high=${hex:14:2}${hex:12:2}${hex:10:2}${hex:8:2}
+  call user user capset x2205082000000000 "x$low$low$low$high$high$high"
+  for number in "${kept[@]}"; do
     call user user prctl 47 2 "$number" 0 0             # PR_CAP_AMBIENT_RAISE
   done
 }
@@ -262,8 +277,7 @@ keep_user() {
   call proc ns mount =proc =/proc =proc 15 0
   if ((EUID == 0)); then
     call user user prctl 28 3 0 0 0                     # PR_SET_SECUREBITS: root is given no capability for its name
-    call user user capset x2205082000000000 x040000000400000004000000000000000000000000000000
-    call user user prctl 47 2 2 0 0
+    keep_capabilities 2
   fi
 }
 

@@ -65,13 +65,15 @@ class Scene:
         run = self.place.mounts.run
         files = run(["find", AT, "/tmp", "-maxdepth", "1", "-name", "*nstick-test*", "-o", "-path", f"{AT}*",
                      "-printf", "%p %y %m %U %s %T@ %l\n"])  # fmt: skip
-        mounts = run(["cat", "/proc/self/mountinfo"])
+        # Mounts of others, which the place has inherited, come and go meanwhile.
+        table = run(["cat", "/proc/self/mountinfo"]).stdout.splitlines()
+        mounts = [line for line in table if line.split()[4] == "/" or line.split()[4].startswith(("/run", "/sys"))]
         status = Path(f"/proc/{self.canary}/stat").read_text().rsplit(")", 1)[1].split()
         about = Path(f"/proc/{self.canary}/oom_score_adj").read_text()
         limits = Path(f"/proc/{self.canary}/limits").read_text()
         cpus = str(os.sched_getaffinity(self.canary))
         waiting = f"waiting {self.stuck.waiting()}"
-        return [files.stdout, mounts.stdout, status[0], status[16], about, limits, cpus, waiting]
+        return [files.stdout, *mounts, status[0], status[16], about, limits, cpus, waiting]
 
 
 @pytest.fixture(scope="module")
