@@ -205,10 +205,14 @@ def _report(frame: _Frame, endpoint: Endpoint) -> Report:
                 ReportState.REBOOTED, reason=reason, boot_id=frame.word("boot_id") or None, facts=_facts(frame)
             )
         case "running":
-            return _of_script(ReportState.RUNNING, frame, reasons.running(endpoint.name, frame.number("pid")), node=endpoint.name)
+            return _of_script(
+                ReportState.RUNNING, frame, reasons.running(endpoint.name, frame.number("pid")), node=endpoint.name
+            )
         case "unkillable":
             pid, wchan = frame.number("pid"), frame.word("wchan")
-            return _of_script(ReportState.UNKILLABLE, frame, reasons.unkillable(endpoint.name, pid, wchan), node=endpoint.name)
+            return _of_script(
+                ReportState.UNKILLABLE, frame, reasons.unkillable(endpoint.name, pid, wchan), node=endpoint.name
+            )
         case "finished":
             return _of_script(ReportState.FINISHED, frame, reasons.ended(frame.word("ended_by")), node=endpoint.name)
         case "unknown":

@@ -33,7 +33,7 @@ HOSTILE = {
     "change an owner": 'chown 1 "$at/file"',
     "change a time": 'touch -d 2001-01-01 "$at/file"',
     "change a time through the root of another": 'touch -d 2002-01-01 "/proc/$outside/root$at/file"',
-    "set an attribute": "/usr/bin/python3 -c 'import os, sys; os.setxattr(sys.argv[1], \"trusted.x\", b\"x\")' \"$at/file\"",
+    "set an attribute": "/usr/bin/python3 -c 'import os; os.setxattr(\"/run/canary/file\", \"trusted.x\", b\"x\")'",
     "rename a file": 'mv "$at/moved" "$at/away"',
     "remove a file": 'rm "$at/removed"',
     "remove through the root of another": 'rm "/proc/$outside/root$at/removed2"',
@@ -74,7 +74,7 @@ HOSTILE = {
 
 
 def battery() -> str:
-    """Return one script that tries all of it and prints `NAME: 0` for what was done, another number for what was not."""
+    """Return one script that tries all of it and prints `NAME: 0` for what was done, else another number."""
     lines = ["set +e"]
     for name, body in HOSTILE.items():
         quoted = body.replace("'", "'\\''")
