@@ -1,4 +1,4 @@
-"""Checks that lie: each is known to do its harm where nothing confines it, and is run by tests/executors/test_confinement.py.
+"""Checks that lie, for tests/executors/test_confinement.py: each is known to do its harm where nothing confines it.
 
 They act on canaries alone: files in the place's own /run, a process and a FUSE mount of the test's. What would harm the
 machine sets what is already set, or asks in a way that the kernel refuses after it has asked for the right.
