@@ -35,7 +35,7 @@ class Scene:
     canary: int
     folder: Path
 
-    def start(self, text: str, *, reads: tuple[Reads, ...] = (), **changes: object) -> tuple[Report, str]:
+    def start(self, text: str, *, reads: tuple[Reads, ...] = (), **changes: Confine | bool | str) -> tuple[Report, str]:
         """Start a look, confined unless told otherwise; return its report and all that it has printed."""
         heard = Heard()
         endpoint = replace(HERE, **({"confine": Confine.REQUIRED} | changes))  # type: ignore[arg-type]
@@ -103,17 +103,12 @@ def ends(text: str) -> dict[str, bool]:
 
 @pytest.mark.parametrize("way", ["perl", "python3", "controller"])
 def test_a_lying_check_touches_nothing(scene: Scene, way: str) -> None:
-    changes: dict[str, object] = {}
-    match way:
-        case "python3":
-            # The battery itself needs perl for its raw calls, and calls it by its path.
-            changes["path"] = scene.without("perl")
-        case "controller":
-            changes["keeps_user"] = True
+    # The battery itself needs perl for its raw calls, and calls it by its path.
+    path = scene.without("perl") if way == "python3" else HERE.path
     script = battery().replace("perl -e", "/usr/bin/perl -e")
     before = scene.looks()
 
-    report, said = scene.start(script, **changes)
+    report, said = scene.start(script, path=path, keeps_user=way == "controller")
 
     assert (report.state, report.exit_code, report.reason) == (ReportState.FINISHED, 0, ""), said
     assert [name for name, done in ends(said).items() if done] == []
