@@ -10,7 +10,7 @@ node='' name=$NODE_K8S_NAME pods=''
 
 # Run kubectl for at most SECONDS; its cache goes where the attempt's own files are.
 kube_for() {
-  timeout --kill-after=5 "$1" kubectl --cache-dir="${TMPDIR:-${UNSTICK_TARGETS%/*}}/kube" "${@:2}" </dev/null
+  timeout --kill-after=5 "$1" kubectl --cache-dir="${UNSTICK_TARGETS%/*}/kube" "${@:2}" </dev/null
 }
 kube() { kube_for 60 --request-timeout=30s "$@"; }
 

@@ -173,14 +173,14 @@ list_calls() {
     x86_64)
       machine=3e0000c0 foreign=3500000100000040$deny # the numbers of x32
       calls=([prctl]=157 [seccomp]=317 [capset]=126 [setresuid]=117 [setresgid]=119 [setgroups]=116 [fchownat]=260
-        [mount]=165 [unshare]=272 [close]=3 [openat]=257 [clone]=56 [ioctl]=16 [mkdirat]=258)
+        [mount]=165 [unshare]=272 [close]=3 [openat]=257 [clone]=56 [ioctl]=16 [mkdirat]=258 [mknodat]=259)
       forbidden='101 310 311 312 165 166 155 308 272 175 313 176 246 320 169 167 168 170 171 164 227 321 298 323 248
         249 250 304 163 179 172 173 65 220 30 69 70 240 241 300 256 279 153'
       ;;
     aarch64)
       machine=b70000c0 foreign=''
       calls=([prctl]=167 [seccomp]=277 [capset]=91 [setresuid]=147 [setresgid]=149 [setgroups]=159 [fchownat]=54
-        [mount]=40 [unshare]=97 [close]=57 [openat]=56 [clone]=220 [ioctl]=29 [mkdirat]=34)
+        [mount]=40 [unshare]=97 [close]=57 [openat]=56 [clone]=220 [ioctl]=29 [mkdirat]=34 [mknodat]=33)
       forbidden='117 270 271 272 40 39 41 268 97 105 273 106 104 294 142 224 225 161 162 170 112 280 241 282 217
         218 219 265 89 60 193 192 196 189 188 180 181 262 238 239 58'
       ;;
@@ -194,8 +194,8 @@ list_calls() {
 # Add a system call: NAME is for the record, and it is left out when NAME or AFTER did not hold.
 call() { operations+=("$1 $2 ${calls[$3]:-$3} ${*:4}"); }
 
-# Add a namespace in which every mount is read-only, but for the script's own targets and an empty folder for what is
-# temporary. /tmp stays as it is, to be looked at: a script that finds nothing there would not know that it was hidden.
+# Add a namespace in which every mount is read-only, but for the script's own targets and the folder in which it finds
+# them, which is for what is temporary. /tmp stays as it is, to be looked at: a script that finds nothing there would not know that it was hidden.
 own_mounts() {
   call ns ns unshare "$1"
   ((EUID == 0)) || call ns ns map
@@ -203,21 +203,22 @@ own_mounts() {
   call ns ns mount 0 =/ 0 540672 0                      # MS_REC, MS_SLAVE: what is unmounted outside goes here too
   call tmp ns mkdirat -100 "=$dir/tmp" 448
   call tmp ns mount =unstick-look "=$dir/tmp" =tmpfs 14 =size=16m,nr_inodes=4096,mode=1777
-  call targets ns mount "=$dir/targets" "=$dir/targets" 0 4096 0
+  call targets tmp mknodat -100 "=$dir/tmp/targets" 33152 0
+  call targets tmp mount "=$dir/targets" "=$dir/tmp/targets" 0 4096 0
   call mounts ns mount_setattr -100 =/ 32768 x0100000000000000000000000000000000000800000000000000000000000000 32
-  call targets mounts mount_setattr -100 "=$dir/targets" 0 x0000000000000000010000000000000000000000000000000000000000000000 32
+  call targets mounts mount_setattr -100 "=$dir/tmp/targets" 0 x0000000000000000010000000000000000000000000000000000000000000000 32
   call tmp mounts mount_setattr -100 "=$dir/tmp" 0 x0000000000000000010000000000000000000000000000000000000000000000 32
   # The input was opened by a path that may be written to.
   call input ns close 0
   call input ns openat -100 =/dev/null 0 0
-  export TMPDIR="$dir/tmp"
+  export TMPDIR="$dir/tmp" UNSTICK_TARGETS="$dir/tmp/targets"
 }
 
 # Add the change to a user that owns nothing and may look at everything.
 change_user() {
   local number groups
   own_mounts 131072
-  call user user fchownat -100 "=$dir/targets" "$1" "$2" 0
+  call user user fchownat -100 "=$dir/tmp/targets" "$1" "$2" 0
   find_groups
   call user user setgroups "$((${#groups} / 8))" "x$groups"
   # PR_SET_SECUREBITS, SECBIT_NOROOT and SECBIT_NO_SETUID_FIXUP: capabilities outlive the change, and access(2), by which

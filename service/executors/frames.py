@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from service.domain.errors import InvalidInput
@@ -224,7 +224,8 @@ def _report(frame: _Frame, endpoint: Endpoint) -> Report:
 def _of_script(state: ReportState, frame: _Frame, reason: str, *, node: str) -> Report:
     first, *kept_back = frame.word("unconfined").split() or [""]
     if first == "refused" and state is _FINISHED:
-        return _not_started(NotStarted.REFUSED, reasons.not_confined(node, kept_back))
+        refused = _not_started(NotStarted.REFUSED, reasons.not_confined(node, kept_back))
+        return replace(refused, boot_id=frame.word("boot_id") or None, facts=_facts(frame))
     targets, left_out = read_targets(frame.data("targets"))
     still_open = [stream.value for stream in Stream if frame.flag(f"{stream}_open")] if state is _FINISHED else []
     loose = reasons.unconfined(frame.word("unconfined").split())

@@ -2,7 +2,7 @@
 # and what runs there. Free text is quoted as Go does with %+q, so that it stays on its line.
 # shellcheck shell=bash
 # The dollars are the templates', not the shell's.
-kube() { tell "$1" 5 kubectl --cache-dir="${TMPDIR:-${UNSTICK_TARGETS%/*}}/kube" --request-timeout=4s "${@:2}"; }
+kube() { tell "$1" 5 kubectl --cache-dir="${UNSTICK_TARGETS%/*}/kube" --request-timeout=4s "${@:2}"; }
 
 kube cluster get namespace kube-system -o 'jsonpath={.metadata.uid}'
 # Nothing is asked of a cluster that does not answer, or is another one.
