@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,6 +24,7 @@ from tests.executors.hostile import HOSTILE, battery
 pytestmark = pytest.mark.needs_root
 
 AT = "/run/canary"
+NOBODY = 1_234_567  # a user that this machine does not know
 FILES = ("file", "moved", "removed", "removed2")
 
 
@@ -194,6 +196,26 @@ def test_containers_answer_only_a_step_that_says_that_it_asks_them(
     report, said = scene.start(f"/usr/bin/python3 -c '{CONNECT}' {path}", keeps_user=keeps_user, reads=reads)
 
     assert report.exit_code == code, said
+
+
+def test_without_root_a_controller_is_confined_and_a_node_says_that_it_is_not(scene: Scene) -> None:
+    as_user = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
+    executor = LocalExecutor(prefix=[*scene.place.prefix, *as_user])
+    text = f"touch /var/tmp/unstick-{NOBODY}/new; ls -d /proc/[0-9]* | wc -l"
+    heard = Heard()
+    try:
+        controller = executor.start(
+            order(text, endpoint=replace(HERE, confine=Confine.REQUIRED, keeps_user=True)), heard
+        )
+        node = executor.start(order("exit 3", endpoint=replace(HERE, confine=Confine.TRY)), Heard())
+    finally:
+        executor.close()
+        shutil.rmtree(f"/var/tmp/unstick-{NOBODY}")
+
+    assert (controller.exit_code, controller.reason, heard.text()) == (0, "", b"3\n")
+    assert b"Read-only file system" in heard.text(Stream.STDERR)
+    assert node.exit_code == 3
+    assert node.reason == "Unconfined: it runs as an ordinary user, whose files and processes it may touch."
 
 
 def test_a_script_that_acts_is_never_confined(scene: Scene) -> None:
