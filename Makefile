@@ -61,7 +61,7 @@ check-tests:
 
 test: setup ## every behaviour at the smallest count that can fail (as root, installs the Debian packages it needs)
 	.ci/apt
-	$(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not proof and not aws" $(TESTS)
+	$(PYTEST) --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not proof and not aws" $(TESTS)
 
 proof: setup ## the large counts, and docs/proof.md (hours; ONLY="-k name" runs some)
 	.ci/apt .ci/apt-proof.txt

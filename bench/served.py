@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pydantic import SecretStr
 from bench.measure import cpu_seconds
 from lab.closing import Closing
 from lab.sshd import SshdFarm
+from service.app.ports import AuditFilter
 from service.app.tokens import create_token
 from service.client import Client
 from service.domain.audit import first_fault
@@ -45,7 +47,7 @@ class Ran:
 class Served(Closing):
     """`unstick serve` with the farm as its inventory."""
 
-    def __init__(self, folder: Path, farm: SshdFarm) -> None:
+    def __init__(self, folder: Path, farm: SshdFarm, *, rules: str = "") -> None:
         """Write its files, start it, and wait until it has said where it is."""
         self._settings = Settings(database_url=SecretStr(f"sqlite:///{folder}/unstick.db"))
         (folder / "config").mkdir(parents=True)
@@ -56,6 +58,8 @@ class Served(Closing):
             for name, server in zip(self.nodes, farm.servers, strict=True)
         ]
         (folder / "config" / "inventory.yaml").write_text("nodes:\n" + "".join(lines))
+        if rules:
+            (folder / "config" / "rules.yaml").write_text(rules)
         self._log = (folder / "serve.log").open("wb")
         self._process = subprocess.Popen(
             [Path(sys.executable).with_name("unstick"), "serve"],
@@ -66,7 +70,8 @@ class Served(Closing):
             text=True,
         )
         try:
-            self._client = Client(self._greeting(), self._token())
+            self.url = self._greeting()
+            self._client = Client(self.url, self.token("bench", Role.OPERATOR, Role.VIEWER))
         except BaseException:
             self.close()
             raise
@@ -89,6 +94,13 @@ class Served(Closing):
     def recorded(self) -> "Recorded":
         """Return what the service has recorded, read beside it."""
         return Recorded(open_store(self._settings, SystemClock()))
+
+    def token(self, name: str, *roles: Role) -> str:
+        """Make a token of this name, for a person of this name, beside the service."""
+        clock = SystemClock()
+        with closing(open_store(self._settings, clock)) as store:
+            service = record_service(store, clock=clock)
+            return create_token(service, name, roles=frozenset(roles), person=name, by="bench")
 
     def close(self) -> None:
         """End the service."""
@@ -123,12 +135,6 @@ class Served(Closing):
             raise RuntimeError(f"the service did not start: see {self._log.name}")
         return line.split()[-1]
 
-    def _token(self) -> str:
-        clock = SystemClock()
-        with closing(open_store(self._settings, clock)) as store:
-            roles = frozenset({Role.OPERATOR, Role.VIEWER})
-            return create_token(record_service(store, clock=clock), "bench", roles=roles, person="bench", by="bench")
-
 
 class Recorded(Closing):
     """The record of a service."""
@@ -151,6 +157,16 @@ class Recorded(Closing):
         return self._store.read(
             lambda reader: (reader.output(attempt_id, Stream.STDOUT), reader.output(attempt_id, Stream.STDERR))
         )
+
+    def deliveries(self) -> int:
+        """Return how many deliveries of monitors were taken."""
+        return sum(one.fact.action == "delivery.received" for one in self._store.audit_events())
+
+    def newest_output(self, node: str, *, since: datetime) -> str:
+        """Return what the newest script on this node has said, ended after a time; empty while there is none."""
+        which = AuditFilter(node=node, action="attempt.finished", since=since)
+        found = self._store.read(lambda reader: reader.audit(which, cursor=None, limit=1)).items
+        return self.output(found[0].fact.about.removeprefix("attempt/"))[0].decode().strip() if found else ""
 
     def events(self) -> int:
         """Return how many audit events there are; RuntimeError when the chain is broken."""

@@ -24,3 +24,9 @@ def need_kubectl() -> None:
     """Skip the test where there is no kubectl, and say so."""
     if shutil.which("kubectl") is None:
         pytest.skip("needs kubectl (Debian: kubernetes-client)")
+
+
+def need_chromium() -> None:
+    """Skip the test where there is no Chromium, and say so."""
+    if shutil.which("chromium") is None:
+        pytest.skip("needs chromium")

@@ -25,6 +25,18 @@ settings.register_profile("proof", parent=settings.get_profile("test"), max_exam
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
 
 
+#: Files of tests stand in memory where there is room for them (bytes): no test is about a failure of the power, and a
+#: commit that need not reach a disk takes a hundredth of the time.
+MEMORY, ROOM = Path("/dev/shm"), 4 * 1024**3
+
+
+def pytest_configure() -> None:
+    """Put the folders of tests into memory, unless somebody has said where, or it is too small or runs no programs."""
+    found = os.statvfs(MEMORY) if MEMORY.is_dir() else None
+    if found is not None and found.f_bavail * found.f_frsize >= ROOM and not found.f_flag & os.ST_NOEXEC:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
 def _refuse_skip(report: pytest.CollectReport | pytest.TestReport) -> None:
     """Turn a skip into a failure; what is expected to fail stays as it is."""
     if NO_SKIPS and report.skipped and not hasattr(report, "wasxfail"):

@@ -15,7 +15,18 @@ LAYERS = (
     ("app",),
     ("domain", "resources"),
 )
-GUARDED = ("paramiko", "sqlalchemy", "alembic", "fastapi", "boto3", "procrastinate", "celpy", "yaml", "ruamel")
+GUARDED = (
+    "paramiko",
+    "sqlalchemy",
+    "alembic",
+    "fastapi",
+    "boto3",
+    "procrastinate",
+    "celpy",
+    "apprise",
+    "yaml",
+    "ruamel",
+)
 HEAD = """# The drawing of the imports
 
 Written by `make structure` from the code; `make check` fails when it is out of date. An arrow means "imports"; all

@@ -68,6 +68,9 @@ class AlertReader(Protocol):
     def alert_backlog(self) -> AlertBacklog:
         """Return how many alerts are still to be decided; it looks at nothing that is."""
 
+    def has_old(self, outputs: datetime, deliveries: datetime) -> bool:
+        """Whether an output was sealed before the one time, or a delivery came before the other that may be dropped."""
+
     def earlier(self, alert: RecordedAlert) -> Earlier | None:
         """Return another alert of the same source, fingerprint and start that has run, or is held."""
 

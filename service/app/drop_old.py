@@ -12,6 +12,9 @@ def drop_old(service: Service) -> int:
     """Drop a batch of what is older than the policy keeps; return how much, 0 when there is no more."""
     keep, now = service.policy.current().keep, service.clock.now()
     outputs, deliveries = now - timedelta(days=keep.output_days), now - timedelta(days=keep.delivery_days)
+    # Most often there is nothing, and then nothing is written either.
+    if not service.store.read(lambda reader: reader.has_old(outputs, deliveries)):
+        return 0
     return service.store.write(
         lambda transaction: (
             transaction.drop_outputs(outputs, limit=BATCH) + transaction.drop_deliveries(deliveries, limit=BATCH)

@@ -6,6 +6,8 @@ from service.app.driven import SELF
 from service.app.ports import Transaction
 from service.app.request_run import Prepared, RunRequest, add, prepare
 from service.app.service import Service
+from service.app.sweep_look import prepare_look
+from service.app.sweep_places import pass_on
 from service.domain.action import Ended
 from service.domain.audit import Fact
 from service.domain.delivery import HeldBy
@@ -25,6 +27,7 @@ def end_node_run(service: Service, node_run: NodeRun, *, run: Run, runbook: Runb
     now = service.clock.now()
     final = replace(node_run, state=ended.state, verdict=ended.verdict, reason=ended.reason, wake_at=None, ended_at=now)
     escalation, refusal = _prepare_escalation(service, final, run=run, runbook=runbook)
+    look = prepare_look(service, final, run=run, runbook=runbook)
 
     def record(transaction: Transaction) -> None:
         transaction.release(final)
@@ -37,7 +40,11 @@ def end_node_run(service: Service, node_run: NodeRun, *, run: Run, runbook: Runb
             body = {"reason": refusal or "The node is on hold."}
             about = f"node_run/{final.id}"
             transaction.append(Fact("escalation.refused", about, SELF, run_id=run.id, node=final.node, body=body))
-        wake_waiting(transaction, final, service=service)
+        if look is None:
+            wake_waiting(transaction, final, service=service)
+        else:
+            look.record(transaction)
+            pass_on(transaction, final, now=now)
         _end_run(transaction, run)
 
     service.store.write(record)

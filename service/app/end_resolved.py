@@ -31,8 +31,8 @@ def end_resolved(transaction: Transaction, resolved: RecordedAlert, *, now: date
             _end_held(transaction, alert, now=now)
     runs = {alert.run_id: alert for alert in of_fault if alert.run_id}
     ended = _before(transaction, of_fault, resolved)
-    for run_id, alert in runs.items():
-        found = _end_run(transaction, run_id, resolved, now=now)
+    for alert in runs.values():
+        found = _end_run(transaction, alert, resolved, now=now)
         if found is not None:
             ended = replace(found, rule=alert.rule, node=alert.node)
     return ended
@@ -74,8 +74,9 @@ def _end_held(transaction: Transaction, alert: RecordedAlert, *, now: datetime) 
     transaction.append(Fact("alert.judged", about, SELF, on_behalf_of=alert.delivered_by, node=alert.node, body=body))
 
 
-def _end_run(transaction: Transaction, run_id: str, resolved: RecordedAlert, *, now: datetime) -> Ended | None:
-    """Cancel a run that has not acted; None when there is nothing to say of it."""
+def _end_run(transaction: Transaction, alert: RecordedAlert, resolved: RecordedAlert, *, now: datetime) -> Ended | None:
+    """Cancel the run of an alert that has not acted; None when there is nothing to say of it."""
+    run_id = _goes_on_as(transaction, alert)
     if transaction.run(run_id).trigger.kind is not TriggerKind.ALERT:
         return None
     histories = transaction.histories(run_id)
@@ -84,12 +85,12 @@ def _end_run(transaction: Transaction, run_id: str, resolved: RecordedAlert, *, 
         return None
     if any(attempt.acting for one in histories for attempt in one.attempts):
         return Ended(f"It is resolved; run {run_id} has begun to act, and goes on.", run_id=run_id)
-    others = [one for one in transaction.alerts_of_run(run_id) if transaction.resolved_at(one) is None]
+    others = [one for one in transaction.alerts_of_run(alert.run_id) if transaction.resolved_at(one) is None]
     if others:
-        reason = f"It is resolved; run {run_id} goes on for {others[0].name}, which still fires."
+        reason = f"It is resolved; run {run_id} goes on for {others[0].short_name}, which still fires."
         return Ended(reason, run_id=run_id)
     reached = [one for one in still_open if one.state is not NodeRunState.STUCK and one.cancel_requested_by is None]
-    why = f"the alert {resolved.name} is resolved"
+    why = f"the alert {resolved.short_name} is resolved"
     for node_run in reached:
         transaction.request_cancel(node_run.id, by=SELF, reason=why)
     transaction.wake([one.id for one in reached], at=now)
@@ -99,3 +100,12 @@ def _end_run(transaction: Transaction, run_id: str, resolved: RecordedAlert, *, 
         Fact("run.cancel_requested", about, SELF, on_behalf_of=resolved.delivered_by, run_id=run_id, body=body)
     )
     return Ended(f"It is resolved; run {run_id} had not acted yet, and is cancelled.", run_id=run_id, cancelled=True)
+
+
+def _goes_on_as(transaction: Transaction, alert: RecordedAlert) -> str:
+    """Return the run by which an alert is dealt with: its own, or the escalation that has the node in its place."""
+    holder = transaction.holder(alert.node)
+    came_from = None if holder is None else transaction.run(holder.run_id).escalated_from
+    while came_from is not None and came_from != alert.run_id:
+        came_from = transaction.run(came_from).escalated_from
+    return alert.run_id if holder is None or came_from is None else holder.run_id

@@ -8,6 +8,7 @@ from service.app.service import Service
 from service.domain.alert import Alert, AlertStatus
 from service.domain.errors import UnstickError
 from service.domain.match import RuleAnswer, answer, facts_of, wanted
+from service.domain.redaction import redact_members
 from service.domain.rule import Rule
 from service.domain.run import Trigger, TriggerKind
 from service.domain.runbook import ParamValue
@@ -32,7 +33,9 @@ class Explained:
 
 def explain_alert(service: Service, alert: Alert, *, source: str) -> Explained:
     """Return what the rules of now say. Nothing is sent or recorded."""
-    facts = facts_of(alert, source=source)
+    # The rules see it as it is kept.
+    kept = replace(alert, labels=redact_members(alert.labels), annotations=redact_members(alert.annotations))
+    facts = facts_of(kept, source=source)
     rules = service.rules.current().rules
     answers = tuple(answer(rule, facts, source=source) for rule in rules)
     said = Explained(alert, answers)

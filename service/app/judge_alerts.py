@@ -18,7 +18,7 @@ from service.app.service import Service
 from service.domain.alert import AlertStatus
 from service.domain.audit import Fact
 from service.domain.delivery import AlertVerdict, Breaker, HeldBy, RecordedAlert
-from service.domain.errors import BrokenRule, Unavailable, UnstickError
+from service.domain.errors import BrokenRule, Conflict, Unavailable, UnstickError
 from service.domain.match import Facts, answer, facts_of, wanted
 from service.domain.node import Inventory
 from service.domain.policy import Policy
@@ -27,6 +27,7 @@ from service.domain.rule import Rule, RuleSet
 from service.domain.run import Trigger, TriggerKind
 from service.domain.shown_text import shown_moment
 from service.domain.survey import Part, foreign_owner
+from service.domain.sweep import told_at
 
 #: Alerts in one transaction: few enough that nobody else waits long for the writer.
 BATCH = 20
@@ -34,6 +35,8 @@ BATCH = 20
 _ASK_AGAIN = timedelta(seconds=30)
 #: An alert that met a fault of our own is tried again after this long.
 _AFTER_FAULT = timedelta(seconds=60)
+#: So much of a reason is kept: the words of a monitor may stand in it, and the record keeps it for ever.
+_MOST_OF_A_REASON = 1000
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,22 @@ def judge_due(service: Service, *, limit: int = BATCH) -> int:
     return len(due)
 
 
+def judge_held_again(service: Service) -> int:
+    """Make every held alert due and return how many: what was put off by a false clock is not put off."""
+    if not service.store.read(lambda reader: reader.alert_backlog()).held:
+        return 0
+    now = service.clock.now()
+    return service.store.write(lambda transaction: transaction.wake_alerts(at=now))
+
+
 def judge_alerts(service: Service, alerts: Sequence[RecordedAlert]) -> None:
     """Judge these alerts in one transaction; Unavailable when nothing can be recorded."""
     moment = _Now(
         service, service.rules.current(), service.inventory.current(), service.policy.current(), service.clock.now()
     )
-    considered = _with_owners(moment, [_asked_first(moment, _consider(moment, alert)) for alert in alerts])
+    considered = [_consider(moment, alert) for alert in alerts]
+    if not service.store.read(_is_stopped):
+        considered = _with_owners(moment, [_asked_first(moment, one) for one in considered])
     considered = [_planned(moment, one) for one in considered]
 
     def record(transaction: Transaction) -> bool:
@@ -133,7 +146,7 @@ def _consider(moment: _Now, alert: RecordedAlert) -> _Considered:
         nodes=(found.node,),
         params=found.params,
         dry_run=rule.dry_run,
-        reason=f"Alert {alert.name} of {alert.source}, firing since {shown_moment(alert.starts_at)}.",
+        reason=f"Alert {alert.short_name} of {alert.source}, firing since {shown_moment(alert.starts_at)}.",
         # A second guard: one alert never makes two runs, whatever is played twice.
         idempotency_key=f"alert/{alert.id}",
         waived=rule.waive,
@@ -143,8 +156,13 @@ def _consider(moment: _Now, alert: RecordedAlert) -> _Considered:
         runbook, _source = moment.service.runbooks.get(rule.runbook)
     except UnstickError as error:
         return replace(decided, judgement=_refused(str(error)))
-    question = Question(rule, found.node, alert.starts_at, acts=runbook.acts and not rule.dry_run)
+    question = Question(rule, found.node, told_at(alert), acts=runbook.acts and not rule.dry_run)
     return replace(decided, asked=_Asked(question, request))
+
+
+def _is_stopped(reader: Reader) -> bool:
+    """Whether no alert starts anything, so that no plan is needed: a storm ends in this."""
+    return reader.pause() is not None or reader.breaker(BLAST_RADIUS).latched
 
 
 def _asked_first(moment: _Now, one: _Considered) -> _Considered:
@@ -184,6 +202,10 @@ def _planned(moment: _Now, one: _Considered) -> _Considered:
     asked, service = one.asked, moment.service
     if asked is None or not one.would_run or foreign_owner(one.owners, one.node):
         return one
+    try:
+        moment.inventory.refuse_stale(moment.inventory.nodes[one.node], moment.now)
+    except Conflict as error:
+        return replace(one, judgement=_unknown(moment, error.reason))
     try:
         return replace(one, prepared=prepare(service, asked.request))
     except Unavailable:
@@ -248,7 +270,7 @@ def _save(
         rule=one.rule,
         node=one.node,
         run_id=judgement.run_id,
-        reason=judgement.reason,
+        reason=_bounded(judgement.reason),
         held_by=judgement.held_by if held else None,
         wake_at=judgement.wake_at if held else None,
     )
@@ -302,8 +324,16 @@ def _no_node(moment: _Now, reason: str) -> AlertJudgement:
     silent = moment.inventory.silent()
     if silent is None:
         return AlertJudgement(AlertVerdict.NO_NODE, reason)
-    unknown = f"Whether there is such a node is not known: {silent}"
-    return AlertJudgement(AlertVerdict.HELD, unknown, HeldBy.INVENTORY, moment.now + _ASK_AGAIN)
+    return _unknown(moment, f"Whether there is such a node is not known: {silent}")
+
+
+def _unknown(moment: _Now, reason: str) -> AlertJudgement:
+    """Hold what a source of nodes keeps from being judged: it may answer again, and a monitor says it but rarely."""
+    return AlertJudgement(AlertVerdict.HELD, reason, HeldBy.INVENTORY, moment.now + _ASK_AGAIN)
+
+
+def _bounded(reason: str) -> str:
+    return reason if len(reason) <= _MOST_OF_A_REASON else reason[: _MOST_OF_A_REASON - 1] + "…"
 
 
 def _refused(reason: str) -> AlertJudgement:

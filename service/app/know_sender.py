@@ -7,7 +7,6 @@ import structlog
 
 from service.app.service import Service
 from service.app.tokens import valid_token
-from service.domain.alert import AlertSourceKind
 from service.domain.errors import ConfigInvalid, Unauthenticated, Unavailable
 from service.domain.person import Permission, Person
 from service.domain.rule import AlertSource
@@ -39,7 +38,7 @@ def know_by_token(service: Service, name: str, *, headers: Mapping[str, str]) ->
     Nothing of the body is needed for it. Names of headers are in lower case.
     """
     source = _source(service, name)
-    if source is None or source.kind is not AlertSourceKind.ALERTMANAGER:
+    if source is None or source.token is None:
         return None
     try:
         token = valid_token(service, service.receivers.token(headers))
@@ -62,7 +61,7 @@ def know_by_signature(service: Service, name: str, body: bytes, *, headers: Mapp
     if source is None:
         log.info("delivery.stranger", source=name[:_LONGEST_NAME], reason="There is no source of this name.")
         raise STRANGER
-    if source.kind is AlertSourceKind.ALERTMANAGER:
+    if source.token is not None:
         raise STRANGER
     try:
         service.receivers.verify(source, body, headers=headers, now=service.clock.now())

@@ -9,13 +9,14 @@ from typing import Any, assert_never
 from service.app.alert_ports import AlertFilter
 from service.app.load_runbooks import parse_runbook
 from service.app.ports import Reader
+from service.app.show_gate import risks
 from service.domain.audit import AuditEvent
 from service.domain.delivery import AlertVerdict, HeldBy
 from service.domain.errors import NotFound, RunbookInvalid
 from service.domain.notice import GATHERING, Notice, NoticeKind, kind_of
 from service.domain.notice_words import MOST_LINES, MOST_NAMES, line, lines
-from service.domain.run import GateState, NodeRun, NodeRunState, Run, TriggerKind, Verdict, run_state
-from service.domain.runbook import ApprovalKind, Step, Where
+from service.domain.run import Gate, GateState, NodeRun, NodeRunState, Run, StepOutcome, TriggerKind, Verdict, run_state
+from service.domain.runbook import Runbook, Step
 from service.domain.script import Stream
 
 #: So much of what a check said is looked at (bytes).
@@ -54,7 +55,7 @@ class NoticeMaker:
         run = self.reader.run(fact.run_id)
         gate = self.reader.gate(str(fact.body["gate"]))
         node_runs = [one for one in self.reader.node_runs(run.id) if one.id == gate.node_run_id]
-        step = self._step(run, gate.step)
+        runbook, step = self._step(run, gate.step)
         said = b"\n".join(
             self.reader.output(gate.check_attempt_id, stream)[:_MOST_SAID] for stream in (Stream.STDOUT, Stream.STDERR)
         )
@@ -63,14 +64,16 @@ class NoticeMaker:
             "node": gate.node,
             "targets": [line(target) for target in gate.targets[:MOST_LINES]],
             "targets_in_all": len(gate.targets),
+            "occupants": line(gate.occupants),
+            "over": [line(reason) for reason in gate.over[:MOST_LINES]],
             "saw": list(lines(said.decode("utf-8", "replace"))),
             "expires_at": gate.expires_at.isoformat(),
         }
         facts = {
             "step": gate.step,
             "title": line(step.title) if step is not None else gate.step,
-            "risks": list(_risks(step)),
-            "why": self._why(run),
+            "risks": list(self._risks(gate, runbook, step)),
+            "why": _why(run),
             "script": _script(step),
             "approval": gate.kind.value,
             "requesters": [line(one) for one in run.requesters],
@@ -87,13 +90,16 @@ class NoticeMaker:
         node_runs = self.reader.node_runs(run.id)
         ends = Counter(_end(one) for one in node_runs)
         bad = [one for one in node_runs if one.state is not NodeRunState.SUCCEEDED or one.verdict not in {None, *_WELL}]
-        facts = {
+        facts: dict[str, Any] = {
             "state": run_state(one.state for one in node_runs).value,
             "dry_run": run.dry_run,
-            "why": self._why(run),
+            "why": _why(run),
             "ends": [{"what": what, "nodes": number} for what, number in sorted(ends.items())],
             "look_at": [{"node": one.node, "what": _end(one), "reason": line(one.reason)} for one in bad[:MOST_NAMES]],
         }
+        if run.dry_run:
+            would = [{"node": one.node, "step": step} for one in node_runs for step in _would_change(one)]
+            facts |= {"would_change": would[:MOST_NAMES], "would_change_in_all": len(would)}
         return _of_run(event, run, node_runs, _Made(notice_id, NoticeKind.ENDED, f"run/{run.id}/{event.seq}", facts))
 
     def _stuck(self, event: AuditEvent, notice_id: str) -> Notice:
@@ -105,7 +111,7 @@ class NoticeMaker:
             "node": fact.node,
             "step": last[-1].step if last else "",
             "reason": line(str(fact.body.get("reason") or "")),
-            "why": self._why(run),
+            "why": _why(run),
         }
         return _of_run(event, run, node_runs, _Made(notice_id, NoticeKind.STUCK, f"{fact.about}/{event.seq}", facts))
 
@@ -130,21 +136,20 @@ class NoticeMaker:
         number = sum(one.held_by is HeldBy.BREAKER for one in page.items)
         return f"{'at least ' if page.next_cursor else ''}{number}"
 
-    def _step(self, run: Run, step: str) -> Step | None:
+    def _step(self, run: Run, step: str) -> tuple[Runbook, Step] | tuple[None, None]:
         source = self.reader.runbook_source(run.id)
         try:
-            return parse_runbook(source, f"{source.name}.yaml").step(step)
+            runbook = parse_runbook(source, f"{source.name}.yaml")
+            return runbook, runbook.step(step)
         except (RunbookInvalid, KeyError):
             # Planned by another version: the gate is told all the same.
-            return None
+            return None, None
 
-    def _why(self, run: Run) -> str:
-        reason = f": {line(run.reason)}" if run.reason else ""
-        if run.trigger.kind is TriggerKind.PERSON:
-            return f"{line(run.requested_by)} asked for it{reason}"
-        names = sorted({line(one.name, most=80) for one in self.reader.alerts_of_run(run.id)[:MOST_NAMES]})
-        alerts = f" ({', '.join(names)})" if names else ""
-        return f"{run.trigger.kind.value} {line(run.trigger.name)}{alerts}{reason}"
+    def _risks(self, gate: Gate, runbook: Runbook | None, step: Step | None) -> tuple[str, ...]:
+        if runbook is None or step is None:
+            return ()
+        machines = [one.machine for one in self.reader.scripts(gate.run_id, gate.node) if one.step == step.id]
+        return risks(runbook, step, machine=next((one for one in machines if one != "node"), gate.node))
 
 
 @dataclass(frozen=True)
@@ -173,6 +178,22 @@ def _of_run(event: AuditEvent, run: Run, node_runs: Sequence[NodeRun], made: _Ma
     )
 
 
+def _why(run: Run) -> str:
+    reason = f": {line(run.reason)}" if run.reason else ""
+    name = line(run.trigger.name)
+    match run.trigger.kind:
+        case TriggerKind.PERSON:
+            return f"{line(run.requested_by)} asked for it{reason}"
+        case TriggerKind.ALERT:
+            return f"rule {name}{reason}"
+        case TriggerKind.SWEEP:
+            return f"sweep {name}{reason}"
+        case TriggerKind.ESCALATION:
+            return f"escalation of run {name}{reason}"
+        case _:
+            assert_never(run.trigger.kind)
+
+
 def _pools(node_run: NodeRun) -> Sequence[object]:
     pools = node_run.attributes.get("pools", ())
     return pools if isinstance(pools, list | tuple) else ()
@@ -182,16 +203,8 @@ def _end(node_run: NodeRun) -> str:
     return (node_run.verdict or node_run.state).value.replace("_", " ")
 
 
-def _risks(step: Step | None) -> tuple[str, ...]:
-    if step is None:
-        return ()
-    told = (
-        (step.reboots, "it may reboot the node"),
-        (step.where is Where.CONTROLLER, "it acts through the node's controller"),
-        (step.approval is ApprovalKind.SECOND_PERSON, "it can lose what a second person should weigh"),
-        (step.verify is None, "nothing verifies this step by itself"),
-    )
-    return tuple(text for true, text in told if true)
+def _would_change(node_run: NodeRun) -> tuple[str, ...]:
+    return tuple(one.step for one in node_run.results if one.outcome is StepOutcome.WOULD_CHANGE)
 
 
 def _script(step: Step | None) -> list[str]:

@@ -7,7 +7,7 @@ from service.app.notice_ports import Outgoing
 from service.app.notify_facts import open_gates
 from service.app.ports import Reader
 from service.app.service import Service
-from service.domain.errors import NotTold
+from service.domain.errors import ConfigInvalid, NotTold
 from service.domain.notice import Notice, NoticeKind, NotifyConfig, Receiver, Telling, Told, together
 from service.domain.notice_words import bundle, message
 
@@ -92,3 +92,11 @@ def _outgoing(some: Sequence[Told], *, base_url: str, service: Service) -> Outgo
     if len(some) == 1:
         return Outgoing(some[0].telling.id, message(some[0].notice, base_url=base_url, now=now))
     return Outgoing(some[0].telling.id, bundle([told.notice for told in some], base_url=base_url, now=now))
+
+
+def base_url(service: Service) -> str:
+    """Return how links begin; nothing where that is not known now."""
+    try:
+        return service.notify.current().base_url
+    except ConfigInvalid:
+        return ""

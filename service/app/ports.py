@@ -9,6 +9,7 @@ from service.app.alert_ports import AlertReader, AlertWriter
 from service.app.notice_ports import NoticeReader, NoticeWriter
 from service.app.paging import Page as Page
 from service.app.session_ports import SessionReader, SessionWriter
+from service.app.sweep_ports import SweepReader, SweepWriter
 from service.domain.alert import Parsed
 from service.domain.audit import AuditEvent, Fact
 from service.domain.node import Endpoint, Inventory
@@ -157,7 +158,7 @@ class Backlog:
     open_gates: int
 
 
-class Reader(AlertReader, NoticeReader, SessionReader, Protocol):
+class Reader(AlertReader, NoticeReader, SessionReader, SweepReader, Protocol):
     """Reads; inside a write it sees what that write has done."""
 
     def run(self, run_id: str) -> Run:
@@ -254,7 +255,7 @@ class Reader(AlertReader, NoticeReader, SessionReader, Protocol):
         """Return audit events with a greater seq, oldest first."""
 
 
-class Transaction(Reader, AlertWriter, NoticeWriter, SessionWriter, Protocol):
+class Transaction(Reader, AlertWriter, NoticeWriter, SessionWriter, SweepWriter, Protocol):
     """Reads and writes, in one piece."""
 
     def append(self, fact: Fact) -> None:

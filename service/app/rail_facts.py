@@ -1,9 +1,10 @@
 """Gathers what the rails ask, from the record and the inventory, at one moment."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from service.app.ports import Reader
-from service.domain.delivery import RecordedAlert
+from service.domain.delivery import Breaker, RecordedAlert
 from service.domain.node import Inventory
 from service.domain.policy import Policy
 from service.domain.rails import BLAST_RADIUS, PastRun, PoolLoad, Question, RailFacts
@@ -28,27 +29,36 @@ def rail_facts(
     earlier = reader.earlier(alert)
     if earlier is not None:
         return RailFacts(heard_at=alert.received_at, received_at=alert.received_at, earlier=earlier)
-    name = question.node
-    disrupted = reader.disrupted_nodes() - {name}
-    breaker = reader.breaker(BLAST_RADIUS)
-    window = now - policy.blast_radius.per_window.within
-    since = window if breaker.reset_at is None else max(window, breaker.reset_at)
-    open_runs = reader.open_acting(node=name) if question.acts else ()
-    return RailFacts(
+    name, breaker, pause = question.node, reader.breaker(BLAST_RADIUS), reader.pause()
+    facts = RailFacts(
         heard_at=reader.heard_at(alert),
         received_at=alert.received_at,
         resolved_at=reader.resolved_at(alert),
-        pause=reader.pause(),
+        pause=pause,
         breaker=breaker,
-        hold=reader.hold(name),
-        busy=_past(open_runs[0]) if open_runs else None,
         past=reader.past_runs(name, limit=PAST_RUNS),
         rebooted_at=reader.rebooted_at(name),
-        disrupted=len(disrupted),
-        in_window=reader.disrupted_since(since),
-        pools=tuple(_load(pool, inventory, disrupted) for pool in inventory.nodes[name].pools),
+        pools=tuple(_load(pool, inventory, frozenset()) for pool in inventory.nodes[name].pools),
         owners=owners,
     )
+    if pause is not None or breaker.latched:
+        # Whatever else is true, it starts nothing.
+        return facts
+    disrupted = reader.disrupted_nodes() - {name}
+    open_runs = reader.open_acting(node=name) if question.acts else ()
+    return replace(
+        facts,
+        hold=reader.hold(name),
+        busy=_past(open_runs[0]) if open_runs else None,
+        disrupted=len(disrupted),
+        in_window=reader.disrupted_since(_window_begin(policy, breaker, now=now)),
+        pools=tuple(_load(pool, inventory, disrupted) for pool in inventory.nodes[name].pools),
+    )
+
+
+def _window_begin(policy: Policy, breaker: Breaker, *, now: datetime) -> datetime:
+    window = now - policy.blast_radius.per_window.within
+    return window if breaker.reset_at is None else max(window, breaker.reset_at)
 
 
 def _load(pool: str, inventory: Inventory, disrupted: frozenset[str]) -> PoolLoad:

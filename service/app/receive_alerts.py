@@ -1,6 +1,5 @@
 """Receive a delivery: it is on the record before its sender hears that it was taken. What it means is judged later."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -11,7 +10,7 @@ from service.domain.alert import Alert, AlertStatus, Parsed
 from service.domain.audit import Fact
 from service.domain.delivery import KEPT_BYTES, AlertVerdict, Delivery, DeliveryState, RecordedAlert
 from service.domain.errors import Unavailable
-from service.domain.redaction import redact, redact_bytes
+from service.domain.redaction import redact, redact_bytes, redact_members
 from service.domain.script import sha256
 
 #: While so many alerts wait to be judged, no more are taken: the sender keeps them.
@@ -135,8 +134,8 @@ def _alert(delivery: Delivery, alert: Alert, *, index: int) -> RecordedAlert:
         fingerprint=_short(alert.fingerprint),
         status=alert.status,
         ends_at=_in_utc(alert.ends_at),
-        labels=_redacted(alert.labels),
-        annotations=_redacted(alert.annotations),
+        labels=redact_members(alert.labels),
+        annotations=redact_members(alert.annotations),
         link=redact(alert.link),
         wake_at=delivery.received_at,
     )
@@ -171,7 +170,3 @@ def _in_utc(moment: datetime | None) -> datetime | None:
 
 def _short(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else sha256(name)
-
-
-def _redacted(words: Mapping[str, str]) -> Mapping[str, str]:
-    return {name: redact(value) for name, value in words.items()}

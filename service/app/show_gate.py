@@ -88,9 +88,10 @@ def risks(runbook: Runbook, step: Step, *, machine: str) -> tuple[str, ...]:
     if step.where is Where.CONTROLLER:
         found.append(f"It runs on the controller {machine}, not on the node itself.")
     if undone_by:
-        found.append(f"What it changes is put back by step {', '.join(undone_by)}, also when the run ends badly.")
+        undoing = ", ".join(undone_by)
+        found.append(f"Reversible: what it changes is put back by step {undoing}, also when the run ends badly.")
     else:
-        found.append("No step of this runbook takes it back.")
+        found.append("Not reversible: no step of this runbook takes it back.")
     if step.verify is None:
         found.append("Unverified: nothing proves afterwards that it has helped.")
     match step.approval:
@@ -111,7 +112,9 @@ def _beside(reader: Reader, view: GateView) -> tuple[History, tuple[RecordedAler
     history = reader.history(view.gate.node_run_id)
     if view.run.trigger.kind is not TriggerKind.ALERT:
         return history, ()
-    return history, reader.alerts_of_run(view.run.id)[:_MOST_ALERTS]
+    # A monitor says the same again and again while it fires; each occasion is shown once, as it was last said.
+    said = {(one.source, one.fingerprint, one.starts_at): one for one in reader.alerts_of_run(view.run.id)}
+    return history, tuple(said.values())[:_MOST_ALERTS]
 
 
 def _steps(runbook: Runbook, gate: Gate, *, node_run: NodeRun) -> tuple[StepOnTheWay, ...]:

@@ -25,6 +25,7 @@ from service.domain.run import (
 )
 from service.domain.script import Stream
 from service.domain.shown_text import shown
+from service.domain.survey import Survey
 
 #: So many bytes of each stream of a check are shown with its gate; all that is kept is its attempt's output.
 MOST_SAID = 64 * 1024
@@ -89,6 +90,11 @@ class GateView:
     may_not: str
     #: None in lists, which never carry output.
     said: Said | None = None
+
+    @property
+    def survey(self) -> Survey | None:
+        """Return what ran on the node when the gate was opened."""
+        return self.gate.survey
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from service.app.ports import Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
 from service.domain.limits import Admission, Admitted, admit
-from service.domain.run import NodeRun, NodeRunState
+from service.domain.run import NodeRun, NodeRunState, TriggerKind
 
 
 def start_node_run(service: Service, node_run: NodeRun) -> bool:
@@ -25,12 +25,13 @@ def start_node_run(service: Service, node_run: NodeRun) -> bool:
         if known.cancel_requested_by is not None:
             return True
         now = service.clock.now()
-        hold = transaction.hold(node_run.node)
+        # A sweep touches nothing: neither a hold nor a failure elsewhere keeps it from looking.
+        looks = transaction.run(node_run.run_id).trigger.kind is TriggerKind.SWEEP
+        hold = None if looks else transaction.hold(node_run.node)
         if hold is not None and hold.active(now):
-            why = f"node {hold.node} is {hold.words}"
-            transaction.request_cancel(node_run.id, by=hold.by, reason=why)
+            transaction.request_cancel(node_run.id, by=hold.by, reason=f"node {hold.node} is {hold.words}")
             return True
-        admitted = _ask(transaction, node_run, pool_size=pool_size)
+        admitted = Admitted(Admission.START) if looks else _ask(transaction, node_run, pool_size=pool_size)
         match admitted.answer:
             case Admission.WAIT:
                 transaction.release(replace(node_run, reason=admitted.reason, wake_at=None))

@@ -50,10 +50,11 @@ def alerts(
 
 
 def _list(page: dict[str, Any], limit: int, *, filters: dict[str, str | None]) -> None:
-    columns = ("alert", "source", "name", "status", "verdict", "node", "run", "reason")
+    columns = ("alert", "received", "source", "name", "status", "verdict", "node", "run", "reason")
     rows = [
         (
             one["id"],
+            one["received_at"][:19].replace("T", " "),
             one["source"],
             one["name"],
             one["status"],
@@ -74,8 +75,9 @@ def _show(alert: dict[str, Any]) -> None:
     say(f"alert {alert['id']}: {alert['name']} of {alert['source']} is {alert['status']}")
     say(f"since {alert['starts_at']}, received at {alert['received_at']} in delivery {alert['delivery_id']}")
     judged = f"{alert['verdict']}: {alert['reason']}" if alert["verdict"] else "not judged yet"
-    again = f" (judged again at {alert['wake_at']})" if alert["verdict"] and alert["wake_at"] else ""
-    say(f"{judged}{again}")
+    say(judged)
+    if alert["verdict"] and alert["wake_at"]:
+        say(f"it is judged again when that is over, and at {alert['wake_at']} at the latest")
     for key in ("rule", "node", "link"):
         if alert[key]:
             say(f"{key} {alert[key]}")

@@ -9,6 +9,7 @@ import typer
 from service.cli.asking import Json, RunId, client, open_gates, path
 from service.cli.moments import parse_moment
 from service.cli.printing import print_json, say, tell
+from service.cli.surveying import show_survey
 from service.client import Client
 from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.run import ResolveAs
@@ -164,6 +165,8 @@ def _show_gate(run: dict[str, Any], gate: dict[str, Any]) -> None:
     _show_part("What the check complained of:", gate["check_output"]["stderr"], nothing="")
     if gate["check_output"]["truncated"]:
         say(f"It said more than this; what is kept of it: unstick show {run['id']} --output")
+    if gate["survey"] and gate["occupants"]:
+        show_survey(gate["survey"])
     _show_part("It would act on exactly:", "\n".join(gate["targets"]), nothing="It would act on nothing that is named.")
     say(f"digest {gate['digest']}, expires at {gate['expires_at']}")
 

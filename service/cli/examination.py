@@ -48,7 +48,10 @@ def examine(settings: Settings) -> Iterator[Seen]:
     else:
         yield from _sources(inventory)
         yield from _aws(inventory, sources)
+        yield from _pools(settings, inventory)
     yield from _rules(settings)
+    yield from _policy(settings.config / "policy.yaml")
+    yield from _notices(settings)
     yield from _database(settings.database_url.get_secret_value())
 
 
@@ -109,6 +112,53 @@ def _rules(settings: Settings) -> Iterator[Seen]:
             else:
                 if stat.S_IMODE(Path(file).stat().st_mode) & 0o077:
                     yield Seen(False, f"Others may read {file}, which proves alerts.", f"chmod 0600 {file}")
+
+
+def _policy(path: Path) -> Iterator[Seen]:
+    """Say what is wrong with how far alerts may go, or in short how far that is; nothing where defaults hold."""
+    if not path.exists():
+        return
+    from service.triggers.policy_file import FilePolicy
+
+    try:
+        found = FilePolicy(path).current()
+    except ConfigInvalid as error:
+        yield Seen(False, error.reason, error.way_out)
+        return
+    radius = found.blast_radius
+    limits = f"at most {radius.nodes_at_once} nodes at once, {radius.percent_of_pool} % of a pool"
+    yield Seen(True, f"{path}: {limits}, {len(found.freezes)} freezes")
+    yield from _others_may_write(path)
+
+
+def _pools(settings: Settings, inventory: Inventory) -> Iterator[Seen]:
+    """Say which pools are named in the files about alerts, and are those of no node."""
+    from service.cli.named_pools import named_pools, unknown_pools
+
+    yield from (Seen(False, reason, way_out) for reason, way_out in unknown_pools(named_pools(settings), inventory))
+
+
+def _notices(settings: Settings) -> Iterator[Seen]:
+    """Say what is wrong with who is told what, and whether each receiver can be spoken to; nothing is sent."""
+    path = settings.config / "notify.yaml"
+    if not path.exists():
+        return
+    service = main.with_notices(main.files_service(settings, clock=main.SystemClock()), settings)
+    try:
+        found = service.notify.current()
+    except ConfigInvalid as error:
+        yield Seen(False, error.reason, error.way_out)
+        return
+    yield Seen(True, f"{path}: {len(found.receivers)} receivers of notices, {len(found.rules)} rules for them")
+    yield from _others_may_write(path)
+    for receiver in found.receivers.values():
+        try:
+            service.sender.check(receiver)
+        except ConfigInvalid as error:
+            yield Seen(False, f"The receiver {receiver.name} of notices: {error.reason}", error.way_out)
+        for file in filter(None, (receiver.url_file, *receiver.secret_files)):
+            if Path(file).exists() and stat.S_IMODE(Path(file).stat().st_mode) & 0o077:
+                yield Seen(False, f"Others may read {file}, which is a secret.", f"chmod 0600 {file}")
 
 
 def _sources(inventory: Inventory) -> Iterator[Seen]:

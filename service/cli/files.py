@@ -11,6 +11,7 @@ from service.app.runbook_json_schema import json_schema
 from service.cli.printing import print_json, say, tell
 from service.domain.errors import InvalidInput
 from service.executors.shellcheck import find_shellcheck
+from service.notify.notify_schema import notify_json_schema
 from service.settings import load_settings
 from service.triggers.rules_schema import rules_json_schema
 
@@ -48,6 +49,9 @@ def lint(
 
 def schema(
     rules: Annotated[bool, typer.Option("--rules", help="That of rules.yaml.")] = False,
+    notify: Annotated[bool, typer.Option("--notify", help="That of notify.yaml.")] = False,
 ) -> None:
-    """Print the JSON Schema of runbooks, or of rules, for editors."""
-    print_json(rules_json_schema() if rules else json_schema())
+    """Print the JSON Schema of runbooks, of rules or of who is told what, for editors."""
+    if rules and notify:
+        raise InvalidInput("--rules and --notify are two schemas.", "Ask for one.")
+    print_json(rules_json_schema() if rules else notify_json_schema() if notify else json_schema())

@@ -13,6 +13,7 @@ from service import main
 from service.app.check_nodes import NodeCheck, check_nodes
 from service.cli.asking import Json, client, pairs
 from service.cli.printing import print_json, print_table, say, tell
+from service.cli.surveying import survey
 from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.logins import beliefs
 from service.domain.node import Become, Endpoint, ExecutorKind, Inventory, Login, Node, View
@@ -50,8 +51,10 @@ def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(help="List, check and add nodes.", invoke_without_command=True)
     group.callback()(list_nodes)
+    group.command(name="list", hidden=True)(list_nodes)
     group.command()(check)
     group.command()(add)
+    group.command()(survey)
     app.add_typer(group, name="nodes")
 
 

@@ -21,6 +21,8 @@ COMMANDS: Final = {
     "nodes": ("nodes",),
     "rules": ("rules",),
     "alerts": ("alerts",),
+    "sweeps": ("sweeps", "fleet"),
+    "notices": ("notices",),
     "audit": ("audit",),
     "token": ("token",),
 }

@@ -18,8 +18,10 @@ from service.domain.alert import Parsed
 from service.domain.errors import InvalidInput, NotFound
 from service.domain.rule import AlertSource
 from service.domain.shown_text import shown_moment
+from service.domain.sweep import SOURCE
 from service.settings import load_settings
 from service.triggers.rules_file import lint_rules
+from service.triggers.sweep_reader import swept_source
 
 _MOST_BYTES = 64 * 1024 * 1024
 
@@ -80,9 +82,11 @@ def explain_payload(
 
 
 def _source(service: Service, name: str) -> AlertSource:
+    if name == SOURCE:
+        return swept_source()
     sources = service.rules.current().sources
     if name not in sources:
-        raise NotFound(f"There is no source {name}.", f"The sources are: {', '.join(sources) or 'none'}.")
+        raise NotFound(f"There is no source {name}.", f"The sources are: {', '.join([*sources, SOURCE])}.")
     return sources[name]
 
 

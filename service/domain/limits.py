@@ -63,5 +63,9 @@ def admit(
     acting = [one for one in same_runbook if one.state in HOLDING_STATES and one.id != node_run.id]
     if limits.concurrent_nodes is not None and len(acting) >= limits.concurrent_nodes.of(pool_size):
         most = limits.concurrent_nodes.of(pool_size)
-        return Admitted(Admission.WAIT, f"{len(acting)} nodes are acted on by this runbook; at most {most} may be.")
+        names = ", ".join(one.node for one in acting[:3]) + (f" and {len(acting) - 3} more" if len(acting) > 3 else "")
+        limit = f"and its limits.concurrent_nodes allows {most} at once here"
+        return Admitted(
+            Admission.WAIT, f"{node_run.runbook} acts on {names} (run {acting[0].run_id}, {acting[0].state}), {limit}."
+        )
     return Admitted(Admission.START)

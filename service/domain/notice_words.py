@@ -71,14 +71,15 @@ def message(notice: Notice, *, base_url: str, now: datetime) -> Message:
         case _:
             assert_never(notice.kind)
     link = f"{base_url}{path}"
-    return Message(title, "\n".join((link, *text)), link, notice.kind, (as_json(notice),))
+    return Message(title, "\n".join((*_for_people(path, link), *text)), link, notice.kind, (as_json(notice),))
 
 
 def bundle(notices: Sequence[Notice], *, base_url: str, now: datetime) -> Message:
     """Return the words of several notices of one kind: how many, the first few, and where all of them are."""
     kind = notices[0].kind
     each = [message(notice, base_url=base_url, now=now) for notice in notices]
-    link = f"{base_url}{'/gates' if kind is NoticeKind.GATE else '/api/v1/notices?kind=' + kind}"
+    path = "/gates" if kind is NoticeKind.GATE else f"/api/v1/notices?kind={kind}"
+    link = f"{base_url}{path}"
     match kind:
         case NoticeKind.GATE:
             title = f"{sum(len(notice.gates) for notice in notices)} gates are open"
@@ -92,8 +93,13 @@ def bundle(notices: Sequence[Notice], *, base_url: str, now: datetime) -> Messag
             assert_never(kind)
     named = [f"- {one.title}" for one in each[:MOST_NAMES]]
     more = [f"… and {len(each) - MOST_NAMES} more"] if len(each) > MOST_NAMES else []
-    text = "\n".join((link, *named, *more, f"Type: {_LISTING[kind]}"))
+    text = "\n".join((*_for_people(path, link), *named, *more, f"Type: {_LISTING[kind]}"))
     return Message(title, text, link, kind, tuple(part for one in each for part in one.notices))
+
+
+def _for_people(path: str, link: str) -> list[str]:
+    """Return a link where it opens a page: the API answers no browser, and a person types the command instead."""
+    return [] if path.startswith("/api/") else [link]
 
 
 def trial(receiver: str, *, base_url: str, now: datetime) -> Message:
@@ -175,6 +181,8 @@ def _gate(notice: Notice, facts: _Inert, *, now: datetime) -> tuple[str, str, li
 def _of_one_gate(gate: _Inert) -> list[str]:
     saw = gate.words("saw")
     return [
+        *(f"Asked though a rule had waived it: {reason}" for reason in gate.words("over")),
+        *([f"On the node when it was opened: {gate.word('occupants')}"] if gate.has("occupants") else []),
         "The check saw:" if saw else "The check saw: it said nothing",
         *(f"  | {each}" for each in saw),
         f"It would act on {_count(gate.number('targets_in_all'), 'target')}:",
@@ -189,7 +197,8 @@ def _of_gates(gates: Sequence[_Inert]) -> list[str]:
 
 def _in_short(gate: _Inert) -> str:
     first = ", ".join(gate.words("targets")[:1])
-    return f"{gate.word('node')}: {_count(gate.number('targets_in_all'), 'target')}: {first}"
+    occupants = f" (on it: {gate.word('occupants')})" if gate.has("occupants") else ""
+    return f"{gate.word('node')}: {_count(gate.number('targets_in_all'), 'target')}: {first}{occupants}"
 
 
 def _who(facts: _Inert) -> str:
@@ -213,10 +222,20 @@ def _ended(notice: Notice, facts: _Inert) -> tuple[str, str, list[str]]:
     text = [f"In all: {verdicts}", f"Why it ran: {facts.word('why')}"]
     for bad in facts.parts("look_at"):
         text.append(f"Look at {bad.word('node')}: {bad.word('what')}: {bad.word('reason')}")
+    if facts.has("dry_run"):
+        text.append(_would_change(facts))
     text.append(f"Type: unstick show {notice.run_id}")
     if state != "succeeded":
         text.append(f"Again, from the first look on: unstick retry {notice.run_id}")
     return title, f"/api/v1/runs/{notice.run_id}", text
+
+
+def _would_change(facts: _Inert) -> str:
+    places = [f"{one.word('node')} (step {one.word('step')})" for one in facts.parts("would_change")]
+    if not places:
+        return "It found nothing that it would change."
+    more = facts.number("would_change_in_all") - len(places)
+    return f"It would change {', '.join(places)}{f' and {more} more' if more > 0 else ''}; nothing was changed."
 
 
 def _stuck(notice: Notice, facts: _Inert) -> tuple[str, str, list[str]]:

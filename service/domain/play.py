@@ -93,7 +93,7 @@ def _go_on(scene: Scene, ends: list[Action | RoundEnd]) -> Action | Done | Stuck
 def _retry(scene: Scene, end: Done, *, ends: list[Action | RoundEnd]) -> Action | Done:
     retry = scene.step.retry
     used = sum(isinstance(one, Done) for one in ends)
-    if retry is None or used > retry.attempts:
+    if retry is None or used >= retry.attempts:
         return end
     finished = max((a.finished_at or a.asked_at or a.intended_at for a in scene.history.attempts), default=scene.now)
     at = finished + retry.delay * retry.backoff ** (used - 1)

@@ -4,6 +4,7 @@ It is done before anything is stored, logged or shown.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 REDACTED: Final = "[redacted]"
@@ -11,6 +12,7 @@ REDACTED: Final = "[redacted]"
 _NAMED = r"(?:passw|secret|token|api_?-?key|authorization|credential|private_?-?key|signature)"
 # Bounded, so that no text makes it slow.
 _KEY = rf'[^"\\]{{0,64}}{_NAMED}[^"\\]{{0,64}}'
+_SAYS_SO: Final = re.compile(_NAMED, re.IGNORECASE)
 _PATTERNS: Final = (
     # A member of JSON, and one inside a text that is JSON itself, as SNS has it.
     (re.compile(rf'("{_KEY}"\s{{0,8}}:\s{{0,8}}")(?:[^"\\]|\\.)*', re.IGNORECASE), rf"\1{REDACTED}"),
@@ -31,6 +33,11 @@ def redact(text: str) -> str:
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
     return text
+
+
+def redact_members(members: Mapping[str, str]) -> Mapping[str, str]:
+    """Return named values without secrets: a whole value is one when its name says so."""
+    return {name: REDACTED if value and _SAYS_SO.search(name) else redact(value) for name, value in members.items()}
 
 
 def redact_bytes(data: bytes) -> bytes:

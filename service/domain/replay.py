@@ -1,7 +1,7 @@
 """What rules would have done with alerts that came in: matching and rails of the service, over a made-up record.
 
 What is not known of runs that never were is assumed: each lasts as long as is said and cures its node, and nobody
-pauses, holds a node or resets the breaker meanwhile.
+pauses, holds a node or resets the breaker meanwhile. Whose a node was then is not known, and is not asked.
 """
 
 import heapq
@@ -19,6 +19,7 @@ from service.domain.policy import Policy
 from service.domain.rails import BLAST_RADIUS, AlertJudgement, Earlier, PastRun, PoolLoad, Question, RailFacts, judge
 from service.domain.rule import RuleSet
 from service.domain.run import NodeRunState, Verdict
+from service.domain.sweep import told_at
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class _Replay:
             reason = found.reason or f"There is no runbook {rule.runbook}."
             judgement = AlertJudgement(AlertVerdict.REFUSED, reason)
         else:
-            question = Question(rule, found.node, alert.starts_at, acts=acts and not rule.dry_run)
+            question = Question(rule, found.node, told_at(alert), acts=acts and not rule.dry_run)
             judgement = self._ask_rails(alert, question, now=now)
         self._decide(alert, now, judgement, rule=rule.name, node=found.node or "")
 

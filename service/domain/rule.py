@@ -10,6 +10,7 @@ from service.domain.alert import AlertSourceKind
 from service.domain.condition import Condition
 from service.domain.node import ExecutorKind, Inventory, Node
 from service.domain.runbook import ParamValue
+from service.domain.sweep import Sweep
 
 #: What the expressions of a rule may use.
 RULE_NAMES = frozenset({"alert"})
@@ -32,7 +33,7 @@ class AlertSource:
 
     name: str
     kind: AlertSourceKind
-    #: The token of role `source` that may deliver (Alertmanager, which signs nothing).
+    #: The token of role `source` that may deliver (Alertmanager, which signs nothing, and others that cannot).
     token: str | None = None
     #: Files with one secret each, absolute; two of them while a secret is changed.
     secret_files: tuple[str, ...] = ()
@@ -48,6 +49,10 @@ class AttemptBudget:
 
     most: int
     within: timedelta
+
+
+#: What a rule that acts has where its file says nothing of it.
+USUAL_ATTEMPTS = AttemptBudget(5, timedelta(hours=24))
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,7 @@ class RuleSet:
     sources: Mapping[str, AlertSource] = field(default_factory=dict)
     #: In the order of the file; the first that matches decides.
     rules: tuple[Rule, ...] = ()
+    sweeps: tuple[Sweep, ...] = ()
 
 
 def nodes_named(inventory: Inventory, text: str, by: NodeBy) -> tuple[str, ...]:

@@ -293,6 +293,16 @@ class Gate:
     #: What ran on the node when it was opened. It changes by itself, so no digest binds it. None: nobody looked.
     survey: Survey | None = None
 
+    @property
+    def occupants(self) -> str:
+        """Return what ran on the node when it was opened, as one line; empty: nobody looked."""
+        return self.survey.words if self.survey is not None else ""
+
+    @property
+    def over(self) -> tuple[str, ...]:
+        """Return why a person is asked though a rule had waived it."""
+        return self.survey.over if self.survey is not None else ()
+
 
 @dataclass(frozen=True)
 class Resolution:

@@ -69,6 +69,7 @@ class Param:
 class Retry:
     """How often a known failure is tried again, starting at check (and at the gate)."""
 
+    #: Tries, the first one included.
     attempts: int
     delay: timedelta
     backoff: float = 1.0

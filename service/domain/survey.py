@@ -132,10 +132,13 @@ class Survey:
 
     @property
     def words(self) -> str:
-        """Return it as one line, such as `3 pods, 1 user; GPU processes: could not look: no answer`."""
+        """Return it as one line, such as `3 pods, 1 user; GPU processes: could not look: no answer`.
+
+        Empty: there was nobody to ask.
+        """
         numbers = [kind.counted(part.count) for kind, part in self.parts.items() if part.sight is Sight.SEEN]
         rest = [f"{kind.words}: {one.told}" for kind, one in self.parts.items() if one.sight is Sight.COULD_NOT_LOOK]
-        return "; ".join(filter(None, (", ".join(numbers), *rest))) or "nothing was asked"
+        return "; ".join(filter(None, (", ".join(numbers), *rest)))
 
     def counts(self) -> dict[str, int | str]:
         """Return the number of each kind, or why there is none: what the record says of it."""

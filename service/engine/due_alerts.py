@@ -1,60 +1,38 @@
 """Judges alerts as they become due, in a thread of its own: a storm of them keeps no node run waiting."""
 
-import threading
-from collections.abc import Callable
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Protocol
+from typing import Final
 
-from service.app.judge_alerts import BATCH, judge_alerts, judge_due, put_aside
+from service.app.judge_alerts import BATCH, judge_alerts, judge_due, judge_held_again, put_aside
 from service.app.service import Service
 from service.domain.delivery import RecordedAlert
+from service.engine.side_loop import FaultOf, SideLoop
 
 #: Without a wake-up, due alerts are looked for this often (seconds).
 TICK = 1.0
+#: A clock that went back by more than this was set.
+_SET_BACK: Final = timedelta(seconds=5)
 
 
-class FaultOf(Protocol):
-    """Does something and returns the fault of our own that it met; an expected failure is only logged."""
-
-    def __call__(self, work: Callable[[], None], **about: str) -> Exception | None:
-        """Do it."""
-
-
-class DueAlerts:
+class DueAlerts(SideLoop):
     """What was stored before the process ended is due at its start: nothing is lost in between."""
 
     def __init__(self, service: Service, *, fault_of: FaultOf) -> None:
-        """Judge the alerts of this service; `fault_of` stands between them and the thread."""
-        self._service = service
-        self._fault_of = fault_of
-        self._wake = threading.Event()
-        self._ending = threading.Event()
-        self._loop = threading.Thread(target=self._run, name="alerts", daemon=True)
+        """Judge the alerts of this service."""
+        super().__init__(service, name="alerts", fault_of=fault_of)
+        self._looked_at: datetime | None = None
 
-    def start(self) -> None:
-        """Begin."""
-        self._loop.start()
+    def _turn(self) -> float:
+        self._mind_clock()
+        return 0.0 if self._judge_some() else self._pause()
 
-    def wake(self) -> None:
-        """Look for due alerts now."""
-        self._wake.set()
-
-    def stop(self, timeout: float) -> None:
-        """Judge no more; a batch under way is finished within `timeout` seconds, or undone."""
-        self._ending.set()
-        self._wake.set()
-        if self._loop.is_alive():
-            self._loop.join(timeout)
-
-    def alive(self) -> bool:
-        """Whether it works."""
-        return self._loop.is_alive()
-
-    def _run(self) -> None:
-        while not self._ending.is_set():
-            if not self._judge_some():
-                self._wake.wait(self._pause())
-                self._wake.clear()
+    def _mind_clock(self) -> None:
+        """Judge what is held anew at the start, and when the clock was set back: else it sleeps until a false time."""
+        before, now = self._looked_at, self._service.clock.now()
+        self._looked_at = now
+        if before is None or now < before - _SET_BACK:
+            self._attempt(partial(judge_held_again, self._service))
 
     def _judge_some(self) -> bool:
         """Judge a batch; True when there may be more."""

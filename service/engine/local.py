@@ -21,8 +21,10 @@ from service.domain.audit import Fact
 from service.domain.errors import EpochLost, Unavailable, UnstickError
 from service.domain.run import NodeRun
 from service.engine.due_alerts import DueAlerts
+from service.engine.due_sweeps import DueSweeps
 from service.engine.notifying import Notifying
 from service.engine.old_records import OldRecords
+from service.engine.side_loop import SideLoop
 
 #: Without a wake-up, due rows are looked for this often (seconds).
 TICK = 1.0
@@ -52,15 +54,15 @@ class LocalEngine:
         self._ending = threading.Event()
         self._loop = threading.Thread(target=self._run, name="engine", daemon=True)
         self._alerts = DueAlerts(service, fault_of=_fault_of)
-        self._notices = Notifying(service, fault_of=_fault_of)
-        self._old = OldRecords(service, fault_of=_fault_of)
+        self._sweeps = DueSweeps(service, fault_of=_fault_of)
+        others = (Notifying(service, fault_of=_fault_of), OldRecords(service, fault_of=_fault_of))
+        self._beside: tuple[SideLoop, ...] = (self._alerts, self._sweeps, *others)
 
     def start(self) -> None:
         """Take over what an owner that is gone has left, and begin."""
         self._loop.start()
-        self._alerts.start()
-        self._notices.start()
-        self._old.start()
+        for loop in self._beside:
+            loop.start()
 
     def wake(self) -> None:
         """Look for due rows now."""
@@ -74,9 +76,10 @@ class LocalEngine:
         """
         self._ending.set()
         self._wake.set()
-        self._alerts.stop(timeout)
-        self._notices.stop(timeout)
-        self._old.stop(timeout)
+        for loop in self._beside:
+            loop.end()
+        for loop in self._beside:
+            loop.stop(timeout)
         if self._loop.is_alive():
             self._loop.join(timeout)
         with self._lock:
@@ -86,7 +89,8 @@ class LocalEngine:
 
     def fault(self) -> str | None:
         """Return why the engine does not work, or None."""
-        return None if self._loop.is_alive() and self._alerts.alive() else "The engine does not run."
+        works = self._loop.is_alive() and self._alerts.alive() and self._sweeps.alive()
+        return None if works else "The engine does not run."
 
     def idle(self) -> bool:
         """Whether nothing is driven at this moment."""

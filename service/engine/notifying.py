@@ -3,10 +3,10 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -15,6 +15,7 @@ from service.app.notify_tell import Parcel, deliver, leave_out_strangers, parcel
 from service.app.service import Service
 from service.domain.errors import ConfigInvalid
 from service.domain.notice import NotifyConfig, Receiver
+from service.engine.side_loop import FaultOf, SideLoop
 
 #: The audit and what is due are looked at this often (seconds).
 TICK: Final = 1.0
@@ -30,13 +31,6 @@ _LAST_WORDS: Final = 2.0
 _CLEANING: Final = 3600.0
 
 log = structlog.get_logger()
-
-
-class FaultOf(Protocol):
-    """Does something and returns the fault of our own that it met; an expected failure is only logged."""
-
-    def __call__(self, work: Callable[[], None], **about: str) -> Exception | None:
-        """Do it."""
 
 
 @dataclass
@@ -66,48 +60,39 @@ class _Round:
     since: float = 0.0
 
 
-class Notifying:
+class Notifying(SideLoop):
     """One thread follows the audit; each receiver has one of its own while something is sent to it."""
 
     def __init__(
         self, service: Service, *, fault_of: FaultOf, patience: float = PATIENCE, tick: float = TICK, rest: float = REST
     ) -> None:
         """Tell what happens in this service; `fault_of` stands between the work and the threads."""
-        self._service = service
-        self._fault_of = fault_of
+        super().__init__(service, name="notices", fault_of=fault_of)
         self._patience, self._tick, self._rest = patience, tick, rest
         self._follower = Follower(service)
         self._lines: dict[str, _Line] = {}
         self._lock = threading.Lock()
-        self._ending = threading.Event()
         self._cleaned = time.monotonic()
-        self._loop = threading.Thread(target=self._run, name="notices", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._loop.start()
+        #: What was said of a file that cannot be used.
+        self._told = ""
 
     def stop(self, timeout: float) -> None:
         """Begin no more messages; what is under way is waited for, up to `timeout` seconds, or sent again later."""
-        self._ending.set()
-        if self._loop.is_alive():
-            self._loop.join(timeout)
+        super().stop(timeout)
         until = time.monotonic() + min(timeout, _LAST_WORDS)
         with self._lock:
             threads = [line.round.thread for line in self._lines.values() if line.round is not None]
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
 
-    def _run(self) -> None:
-        while not self._ending.is_set():
-            more = self._follow()
-            self._fault_of(self._begin_rounds)
-            self._give_up_waiting()
-            if time.monotonic() - self._cleaned >= _CLEANING:
-                self._cleaned = time.monotonic()
-                self._fault_of(lambda: _ignore(drop_old_notices(self._service)))
-            if not more:
-                self._ending.wait(self._tick)
+    def _turn(self) -> float:
+        more = self._follow()
+        self._fault_of(self._begin_rounds)
+        self._give_up_waiting()
+        if time.monotonic() - self._cleaned >= _CLEANING:
+            self._cleaned = time.monotonic()
+            self._attempt(partial(drop_old_notices, self._service))
+        return 0.0 if more else self._tick
 
     def _follow(self) -> bool:
         """Make notices of what is new; True when there may be more."""
@@ -130,8 +115,11 @@ class Notifying:
     def _begin_rounds(self) -> None:
         try:
             config = self._service.notify.current()
-        except ConfigInvalid:
-            # The file's keeper has told it; what is pending waits until it is mended.
+        except ConfigInvalid as error:
+            # It was never good, so that nobody has told it; what is pending waits until it is mended.
+            if error.reason != self._told:
+                log.error("notices.file_unusable", reason=error.reason, way_out=error.way_out)
+            self._told = error.reason
             return
         if config.receivers:
             leave_out_strangers(self._service, config)
@@ -196,7 +184,3 @@ class Notifying:
             reason = f"It has not taken it within {self._patience:g} seconds."
             log.warning("notices.not_taken", receiver=name, reason=reason, tellings=len(hung.parcel.tellings))
             self._fault_of(partial(record_failure, self._service, hung.parcel, reason), receiver=name)
-
-
-def _ignore(_value: object) -> None:
-    """Take a result that nobody needs."""

@@ -30,6 +30,9 @@ _ASSET: Final = AppriseAsset(
     app_id="unstick",
     app_desc="unstick",
     app_url="",
+    # No picture from a foreign host.
+    image_url_mask="",
+    image_url_logo="",
     async_mode=False,
     secure_logging=True,
     http_redirects=False,
@@ -78,7 +81,7 @@ class ChatSender:
             body=text,
             title=message.title,
             notify_type=_COLOURS.get(message.kind, NotifyType.FAILURE),
-            body_format=NotifyFormat.TEXT,
+            body_format=_format_of(plugin),
             log_callback=lambda entry, _service: heard.extend(_STATUS.findall(entry.message)),
             log_level=logging.WARNING,
         )
@@ -108,6 +111,16 @@ class ChatSender:
         if NotifyFormat.TEXT in _words(plugin.notify_format):
             plugin.notify_format = NotifyFormat.TEXT
         return plugin
+
+
+def _format_of(plugin: NotifyBase) -> NotifyFormat:
+    """Return as what the text is handed over.
+
+    Where only Markdown is known, apprise would write a backslash before each sign, in the link too. There are no links
+    and mentions of others in the text, so that it may be taken as Markdown; at worst a word of it is in bold.
+    """
+    known = _words(plugin.notify_format)
+    return NotifyFormat.MARKDOWN if known == (NotifyFormat.MARKDOWN.value,) else NotifyFormat.TEXT
 
 
 def _words(some: object) -> tuple[str, ...]:

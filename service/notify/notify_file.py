@@ -4,55 +4,32 @@ import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from service.app.entry_faults import empty_values, explain
+from service.app.entry_faults import explain
 from service.app.finding import Finding
 from service.app.kept_file import KeptFile
 from service.app.runbook_schema import Entry
-from service.app.runbook_yaml import Bounds, Document, Where, decode, read_document
-from service.domain.errors import ConfigInvalid
+from service.app.runbook_yaml import Bounds, Document, Where
+from service.app.strict_file import named, read_strictly, refuse_faults
 from service.domain.notice import NoticeRule, NotifyConfig, Receiver, ReceiverKind
 from service.notify.notify_schema import RECEIVER_ENTRIES, ChatEntry, NoticeEntry, NotifyFile, ReceiverEntry
 
 _OF_NOTIFY = Bounds(64 * 1024, 5_000, "Say less of it.", if_empty="Remove the file; then nobody is told anything.")
 
 
-class FileNotify:
+class FileNotify(KeptFile[NotifyConfig]):
     """What one file says. A file that became wrong silences nobody: the last good one stays."""
 
     def __init__(self, path: Path) -> None:
         """Take the path of notify.yaml; nothing is read yet."""
-        self._file = KeptFile(path, load_notify, word="notify", if_absent=NotifyConfig())
-
-    def current(self) -> NotifyConfig:
-        """Return what holds now; ConfigInvalid when the file is wrong and none was good before."""
-        return self._file.current()
-
-    @property
-    def problem(self) -> ConfigInvalid | None:
-        """Return why the file as it is now is not used; None when it is."""
-        return self._file.problem
+        super().__init__(path, load_notify, word="notify", if_absent=NotifyConfig())
 
 
 def load_notify(path: Path) -> NotifyConfig:
     """Read a file; ConfigInvalid names every fault with its line, OSError when it cannot be read."""
-    text = decode(path.read_bytes(), str(path), bounds=_OF_NOTIFY)
-    document = text if isinstance(text, Finding) else read_document(text, str(path), bounds=_OF_NOTIFY)
-    if isinstance(document, Finding):
-        raise ConfigInvalid(str(document))
-    findings = list(_empty(document, str(path)))
-    if findings:
-        raise ConfigInvalid("\n".join(map(str, findings)))
-    try:
-        entry = NotifyFile.model_validate(document.value)
-    except ValidationError as error:
-        found = sorted({_finding(details, document, str(path)) for details in error.errors()})
-        raise ConfigInvalid("\n".join(map(str, found))) from error
-    faults = sorted(_together(entry, document, str(path)))
-    if faults:
-        raise ConfigInvalid("\n".join(map(str, faults)))
+    entry, document = read_strictly(path, NotifyFile, bounds=_OF_NOTIFY, begin="base_url", explain=_finding)
+    refuse_faults(_together(entry, document, str(path)))
     receivers = {name: _receiver(name, one, path.parent) for name, one in entry.receivers.items()}
     return NotifyConfig((entry.base_url or "").rstrip("/"), receivers, tuple(_rule(one) for one in entry.notices))
 
@@ -97,23 +74,15 @@ def _together(entry: NotifyFile, document: Document, file: str) -> Iterator[Find
                 yield Finding(file, line, f"There is no receiver `{name}`.", way_out)
 
 
-def _empty(document: Document, file: str) -> Iterator[Finding]:
-    if not isinstance(document.value, dict):
-        yield Finding(file, 1, "The file is not a mapping of keys to values.", "Begin with `base_url:`.")
-        return
-    for where in empty_values(document.value, ()):
-        yield Finding(file, document.line(where), f"{_named(where)} is empty.", "Give it a value, or remove the key.")
-
-
 def _finding(details: ErrorDetails, document: Document, file: str) -> Finding:
     parts = tuple(part for part in details["loc"] if part != "[key]")
     # Pydantic names the member of the union behind the receiver's name.
     where: Where = (*parts[:2], *parts[3:]) if parts[:1] == ("receivers",) and len(parts) > 3 else parts
     if details["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        reason = f"{_named((*where, 'kind'))} is missing, or no kind of receiver."
+        reason = f"{named((*where, 'kind'))} is missing, or no kind of receiver."
         return Finding(file, document.line((*where, "kind")), reason, f"Write one of {', '.join(RECEIVER_ENTRIES)}.")
     reason, way_out = explain(details, where, entry=_entry_of(where, document))
-    return Finding(file, document.line(where), f"{_named(where)} {reason}", way_out)
+    return Finding(file, document.line(where), f"{named(where)} {reason}", way_out)
 
 
 def _entry_of(where: Where, document: Document) -> type[Entry]:
@@ -127,7 +96,3 @@ def _entry_of(where: Where, document: Document) -> type[Entry]:
         kind = entry.get("kind") if isinstance(entry, dict) else None
         return RECEIVER_ENTRIES.get(str(kind), ChatEntry)
     return NotifyFile
-
-
-def _named(where: Where) -> str:
-    return f"`{'.'.join(map(str, where))}`" if where else "The file"

@@ -14,6 +14,9 @@ def read_line(path: str) -> str:
         with Path(path).open("rb") as stream:
             data = stream.read(_LONGEST + 1)
         text = data.decode("utf-8").strip()
+    except FileNotFoundError as error:
+        way_out = f"Write it: install -D -m 0600 /dev/null {path}, then its one line with an editor."
+        raise ConfigInvalid(f"There is no file {path}.", way_out) from error
     except OSError as error:
         raise ConfigInvalid(f"{path} cannot be read: {error.strerror}.", f"Look: ls -l {path}") from error
     except UnicodeDecodeError as error:

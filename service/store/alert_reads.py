@@ -1,9 +1,10 @@
 """Reads of deliveries and alerts, and of what the rails ask about runs."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, and_, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, literal, or_, select, tuple_
 
 from service.app.alert_ports import AlertBacklog, AlertFilter
 from service.app.paging import Page
@@ -13,18 +14,91 @@ from service.domain.errors import NotFound
 from service.domain.rails import Earlier, PastRun
 from service.domain.run import HOLDING_STATES, OPEN_STATES, AttemptState, TriggerKind
 from service.store import cursor as cursors
-from service.store import rows
+from service.store import retention, rows
 from service.store.alert_tables import HELD, UNJUDGED, WAKES, alerts, breakers, deliveries, pauses
 from service.store.looks import Looks
 from service.store.tables import OPEN_ACTING, attempts, node_runs, runs
 
-_A = alerts.c
+_A, _N = alerts.c, node_runs.c
 #: What is paused, until there is more than one thing to pause.
 PAUSED: Final = "alerts"
-#: So many of the newest node runs tell when a node was last seen to reboot.
+#: Of so many node runs, the newest of a node, those of sweeps are left out: a week of a sweep each five minutes.
+_WALK = 2000
+#: So many of the newest acting node runs tell when a node was last seen to reboot.
 _RECENT = 20
 #: More alerts of one fault or run than these tell nothing new.
 _MOST_OF_ONE = 1000
+#: What is read of each node run of the past.
+_OF_PAST = (
+    *("run_id", "runbook", "dry_run", "acts", "state", "created_at", "verdict"),
+    *("started_at", "ended_at", "first_boot_id"),
+)
+
+
+def _named(alert: RecordedAlert) -> Mapping[str, Any]:
+    """Return what the statements below call a fault and its occasion."""
+    return {"source": alert.source, "fingerprint": alert.fingerprint, "starts_at": alert.starts_at}
+
+
+def _newest(limit: int) -> Select[Any]:
+    """Return the ids of the newest node runs of a node: a walk along one index, however many there were."""
+    newest = select(_N.id).where(_N.node == bindparam("node"))
+    return newest.order_by(_N.run_created_at.desc(), _N.run_id.desc()).limit(limit)
+
+
+def _by_alert(which: ColumnElement[bool]) -> Select[Any]:
+    return select(runs.c.id).where(runs.c.trigger_kind == TriggerKind.ALERT, which)
+
+
+def _earlier() -> Select[Any]:
+    acted = or_(_A.verdict == AlertVerdict.RAN, HELD)
+    query = select(_A.id, _A.verdict, _A.run_id).where(_OCCASION, _A.id != bindparam("id"), acted)
+    # One that has run says more than one that is held; of each kind the first.
+    return query.order_by(_A.verdict.desc(), _A.received_at, _A.id).limit(1)
+
+
+def _past_runs() -> Select[Any]:
+    query = select(*(_N[name] for name in _OF_PAST), runs.c.trigger_kind, runs.c.trigger_name, runs.c.escalated_from)
+    # Sweeps look often and decide nothing: they would only hide what was tried before them.
+    query = query.join(runs, runs.c.id == _N.run_id).where(_N.id.in_(_newest(_WALK)))
+    query = query.where(runs.c.trigger_kind != TriggerKind.SWEEP)
+    return query.order_by(_N.run_created_at.desc(), _N.run_id.desc()).limit(bindparam("limit"))
+
+
+def _rebooted_at() -> Select[Any]:
+    acting = select(_N.id).where(_N.id.in_(_newest(_WALK)), _N.acts)
+    newest = acting.order_by(_N.run_created_at.desc(), _N.run_id.desc()).limit(_RECENT)
+    seen = and_(attempts.c.node_run_id.in_(newest), attempts.c.state == AttemptState.REBOOTED, attempts.c.acting)
+    return select(func.max(attempts.c.intended_at).label("at")).where(seen)
+
+
+# What is asked at each delivery and of each alert is made once: that costs more than to ask it.
+_SOME = select(_A.received_at).where(UNJUDGED).limit(bindparam("most")).subquery()
+_WAITING: Final = select(func.count()).select_from(_SOME)
+# What could not be understood has no fingerprint of its own.
+_UNDERSTOOD = or_(_A.verdict.is_(None), _A.verdict != AlertVerdict.SET_ASIDE)
+_FAULT = and_(_A.source == bindparam("source"), _A.fingerprint == bindparam("fingerprint"))
+_OCCASION = and_(_FAULT, _A.starts_at == bindparam("starts_at"), _UNDERSTOOD)
+_EARLIER: Final = _earlier()
+_RESOLVED_AT: Final = select(func.min(_A.received_at).label("at")).where(
+    _FAULT, _A.starts_at >= bindparam("starts_at"), _A.status == AlertStatus.RESOLVED, _UNDERSTOOD
+)
+_HEARD_AT: Final = select(func.max(_A.received_at).label("at")).where(_OCCASION, _A.status == AlertStatus.FIRING)
+_PAST_RUNS: Final = _past_runs()
+_REBOOTED_AT: Final = _rebooted_at()
+_STARTED = _N.run_id.in_(_by_alert(runs.c.state.in_(OPEN_STATES)))
+_DISRUPTED: Final = select(_N.node).distinct().where(OPEN_ACTING, or_(_N.state.in_(HOLDING_STATES), _STARTED))
+_DISRUPTED_SINCE: Final = (
+    select(_N.node)
+    .distinct()
+    .where(
+        _N.run_id.in_(_by_alert(runs.c.created_at > bindparam("since"))),
+        _N.acts,
+        or_(_N.started_at.is_not(None), _N.ended_at.is_(None)),
+    )
+)
+_PAUSE: Final = select(pauses).where(pauses.c.name == PAUSED)
+_BREAKER: Final = select(breakers).where(breakers.c.name == bindparam("name"))
 
 
 class AlertReads(Looks):
@@ -74,8 +148,7 @@ class AlertReads(Looks):
 
     def waiting_alerts(self, *, most: int) -> int:
         """Return how many alerts were never judged; it counts up to `most`."""
-        some = select(_A.received_at).where(UNJUDGED).limit(most).subquery()
-        return self._connection.execute(select(func.count()).select_from(some)).scalar_one()
+        return self._connection.execute(_WAITING, {"most": most}).scalar_one()
 
     def alert_backlog(self) -> AlertBacklog:
         """Return how many alerts are still to be decided; it looks at nothing that is."""
@@ -83,24 +156,23 @@ class AlertReads(Looks):
         by = select(_A.held_by, func.count()).where(HELD).group_by(_A.held_by)
         return AlertBacklog(unjudged, {row[0]: row[1] for row in self._connection.execute(by)})
 
+    def has_old(self, outputs: datetime, deliveries: datetime) -> bool:
+        """Whether an output was sealed before the one time, or a delivery came before the other that may be dropped."""
+        return retention.has_old(self._connection, outputs, deliveries)
+
     def earlier(self, alert: RecordedAlert) -> Earlier | None:
         """Return another alert of the same source, fingerprint and start that has run, or is held."""
-        acted = or_(_A.verdict == AlertVerdict.RAN, HELD)
-        query = select(_A.id, _A.verdict, _A.run_id).where(_occasion(alert), _A.id != alert.id, acted)
-        # One that has run says more than one that is held; of each kind the first.
-        row = self._first(query.order_by(_A.verdict.desc(), _A.received_at, _A.id).limit(1))
+        row = self._first(_EARLIER, {**_named(alert), "id": alert.id})
         return None if row is None else Earlier(row["id"], row["verdict"], row["run_id"])
 
     def resolved_at(self, alert: RecordedAlert) -> datetime | None:
         """Return when a word came by which this occasion of the fault is over."""
-        over = and_(_fault(alert), _A.starts_at >= alert.starts_at, _A.status == AlertStatus.RESOLVED)
-        row = self._first(select(func.min(_A.received_at).label("at")).where(over, _understood()))
+        row = self._first(_RESOLVED_AT, _named(alert))
         return None if row is None else row["at"]
 
     def heard_at(self, alert: RecordedAlert) -> datetime:
         """Return when it was last said that this occasion of the fault is there."""
-        firing = _A.status == AlertStatus.FIRING
-        row = self._first(select(func.max(_A.received_at).label("at")).where(_occasion(alert), firing))
+        row = self._first(_HEARD_AT, _named(alert))
         return (None if row is None else row["at"]) or alert.received_at
 
     def of_fault(self, resolved: RecordedAlert) -> tuple[RecordedAlert, ...]:
@@ -117,50 +189,37 @@ class AlertReads(Looks):
 
     def past_runs(self, node: str, *, limit: int) -> tuple[PastRun, ...]:
         """Return the newest node runs of a node."""
-        c = node_runs.c
-        names = ("run_id", "runbook", "dry_run", "acts", "state", "created_at", "verdict", "started_at", "ended_at")
-        columns = [c[name] for name in (*names, "first_boot_id")]
-        query = select(*columns, runs.c.trigger_kind, runs.c.trigger_name, runs.c.escalated_from)
-        query = query.join(runs, runs.c.id == c.run_id).where(c.node == node)
-        found = self._all(query.order_by(c.run_created_at.desc(), c.run_id.desc()).limit(limit))
+        found = self._all(_PAST_RUNS, {"node": node, "limit": limit})
         return tuple(
             PastRun(
                 rule=row["trigger_name"] if row["trigger_kind"] is TriggerKind.ALERT else "",
                 escalated=row["escalated_from"] is not None,
-                **{column.name: row[column.name] for column in columns},
+                **{name: row[name] for name in _OF_PAST},
             )
             for row in found
         )
 
     def rebooted_at(self, node: str) -> datetime | None:
         """Return when the last script was sent that saw this node reboot."""
-        c = node_runs.c
-        newest = select(c.id).where(c.node == node).order_by(c.run_created_at.desc(), c.run_id.desc()).limit(_RECENT)
-        seen = and_(attempts.c.node_run_id.in_(newest), attempts.c.state == AttemptState.REBOOTED, attempts.c.acting)
-        row = self._first(select(func.max(attempts.c.intended_at).label("at")).where(seen))
+        row = self._first(_REBOOTED_AT, {"node": node})
         return None if row is None else row["at"]
 
     def disrupted_nodes(self) -> frozenset[str]:
         """Return the nodes that an acting run has, or that one which an alert has started will have."""
-        c, by_alert = node_runs.c, _by_alert(runs.c.state.in_(OPEN_STATES))
-        query = select(c.node).distinct().where(OPEN_ACTING, or_(c.state.in_(HOLDING_STATES), c.run_id.in_(by_alert)))
-        return frozenset(self._connection.execute(query).scalars())
+        return frozenset(self._connection.execute(_DISRUPTED).scalars())
 
     def disrupted_since(self, since: datetime) -> frozenset[str]:
         """Return the nodes that acting runs which alerts have started after a time have, or had."""
-        c, by_alert = node_runs.c, _by_alert(runs.c.created_at > since)
-        played = or_(c.started_at.is_not(None), c.ended_at.is_(None))
-        query = select(c.node).distinct().where(c.run_id.in_(by_alert), c.acts, played)
-        return frozenset(self._connection.execute(query).scalars())
+        return frozenset(self._connection.execute(_DISRUPTED_SINCE, {"since": since}).scalars())
 
     def pause(self) -> Pause | None:
         """Return the pause that is on."""
-        row = self._first(select(pauses).where(pauses.c.name == PAUSED))
+        row = self._first(_PAUSE)
         return None if row is None else Pause(row["by"], row["reason"], row["at"])
 
     def breaker(self, name: str) -> Breaker:
         """Return a breaker; one that never latched is closed."""
-        row = self._first(select(breakers).where(breakers.c.name == name))
+        row = self._first(_BREAKER, {"name": name})
         return Breaker(name) if row is None else rows.from_row(Breaker, row)
 
     def _delivery(self, which: ColumnElement[bool]) -> Delivery | None:
@@ -173,19 +232,6 @@ class AlertReads(Looks):
 
 def _fault(alert: RecordedAlert) -> ColumnElement[bool]:
     return and_(_A.source == alert.source, _A.fingerprint == alert.fingerprint)
-
-
-def _occasion(alert: RecordedAlert) -> ColumnElement[bool]:
-    return and_(_fault(alert), _A.starts_at == alert.starts_at, _understood())
-
-
-def _understood() -> ColumnElement[bool]:
-    # What could not be understood has no fingerprint of its own.
-    return or_(_A.verdict.is_(None), _A.verdict != AlertVerdict.SET_ASIDE)
-
-
-def _by_alert(which: ColumnElement[bool]) -> Select[Any]:
-    return select(runs.c.id).where(runs.c.trigger_kind == TriggerKind.ALERT, which)
 
 
 def _missing(what: str, key: str) -> Any:

@@ -17,18 +17,28 @@ _A = alerts.c
 #: Rows in one statement, so that a large delivery never stands twice in memory.
 _PIECE = 500
 _JUDGED = ("judged_at", "verdict", "rule", "node", "run_id", "reason", "held_by", "wake_at")
+# Statements are made once: making one costs more than a small one takes.
+_ADD_DELIVERY, _ADD_ALERT = insert(deliveries), insert(alerts)
 _SAVE = update(alerts).where(_A.id == bindparam("saved"), or_(UNJUDGED, HELD))
 
 
 def add_delivery(connection: Connection, delivery: Delivery, recorded: Sequence[RecordedAlert]) -> None:
     """Add a delivery with its alerts; Conflict when the source has used its key before."""
+    if delivery.delivery_key is None:
+        # It can meet no other one, and a savepoint costs as much as the row.
+        connection.execute(_ADD_DELIVERY, rows.to_row(delivery))
+    else:
+        _add_named(connection, delivery)
+    for first in range(0, len(recorded), _PIECE):
+        connection.execute(_ADD_ALERT, [rows.to_row(one) for one in recorded[first : first + _PIECE]])
+
+
+def _add_named(connection: Connection, delivery: Delivery) -> None:
     try:
         with connection.begin_nested():
-            connection.execute(insert(deliveries), rows.to_row(delivery))
+            connection.execute(_ADD_DELIVERY, rows.to_row(delivery))
     except IntegrityError as error:
         raise refusal(error) from error
-    for first in range(0, len(recorded), _PIECE):
-        connection.execute(insert(alerts), [rows.to_row(one) for one in recorded[first : first + _PIECE]])
 
 
 def save_alert(connection: Connection, alert: RecordedAlert) -> None:

@@ -39,8 +39,8 @@ class Looks:
         found = self._all(query.order_by(*order).limit(limit + 1))
         return found[:limit], len(found) > limit
 
-    def _first(self, query: Select[Any], values: Mapping[str, str] | None = None) -> RowMapping | None:
+    def _first(self, query: Select[Any], values: Mapping[str, Any] | None = None) -> RowMapping | None:
         return self._connection.execute(query, values).mappings().first()
 
-    def _all(self, query: Select[Any], values: Mapping[str, str] | None = None) -> Sequence[RowMapping]:
+    def _all(self, query: Select[Any], values: Mapping[str, Any] | None = None) -> Sequence[RowMapping]:
         return self._connection.execute(query, values).mappings().all()

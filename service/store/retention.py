@@ -6,13 +6,17 @@ The chain, and what became of each run, stay.
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, and_, delete, exists, false, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, false, func, or_, select, update
 
 from service.domain.delivery import AlertVerdict
 from service.store.alert_tables import WAKES, alerts, deliveries
 from service.store.tables import blobs, outputs
 
+_MINE = alerts.c.delivery_id == deliveries.c.id
 _HAS_RUN = func.coalesce(alerts.c.verdict == AlertVerdict.RAN, false())
+#: Of a delivery: whether one of its alerts has started a run.
+_RAN = exists().where(_MINE, _HAS_RUN)
+_UNDECIDED = exists().where(_MINE, or_(WAKES, alerts.c.verdict.is_(None)))
 
 
 def drop_outputs(connection: Connection, before: datetime, *, limit: int) -> list[tuple[str, str]]:
@@ -29,6 +33,18 @@ def drop_outputs(connection: Connection, before: datetime, *, limit: int) -> lis
         digests = {digest for _, digest in dropped}
         connection.execute(delete(blobs).where(blobs.c.sha256.in_(digests), unshared))
     return dropped
+
+
+def _droppable(before: datetime) -> ColumnElement[bool]:
+    c = deliveries.c
+    return and_(c.received_at < before, ~_UNDECIDED, or_(~_RAN, c.body != b""))
+
+
+def has_old(connection: Connection, sealed_before: datetime, received_before: datetime) -> bool:
+    """Whether there is anything to drop."""
+    output = select(outputs.c.attempt_id).where(outputs.c.sealed_at < sealed_before).limit(1)
+    delivery = select(deliveries.c.id).where(_droppable(received_before)).limit(1)
+    return any(connection.execute(one).first() is not None for one in (output, delivery))
 
 
 @dataclass(frozen=True)
@@ -49,10 +65,7 @@ def drop_deliveries(connection: Connection, before: datetime, *, limit: int) -> 
     with it its delivery without a body: the same alert, said again, must be known for as long as it fires.
     """
     c, a = deliveries.c, alerts.c
-    mine = a.delivery_id == c.id
-    undecided, ran = exists().where(mine, or_(WAKES, a.verdict.is_(None))), exists().where(mine, _HAS_RUN)
-    which = and_(c.received_at < before, ~undecided, or_(~ran, c.body != b""))
-    query = select(c.id, ran).where(which).order_by(c.received_at, c.id).limit(limit)
+    query = select(c.id, _RAN).where(_droppable(before)).order_by(c.received_at, c.id).limit(limit)
     found = [tuple(row) for row in connection.execute(query)]
     if not found:
         return DroppedDeliveries(0, 0, 0)

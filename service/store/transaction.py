@@ -20,6 +20,7 @@ from service.store.alert_transaction import AlertTransaction
 from service.store.faults import missing, refusal
 from service.store.notice_writes import NoticeWrites
 from service.store.sign_in_writes import SignInTransaction
+from service.store.sweep_transaction import SweepTransaction
 
 # Ready, since every script needs them: to put one together costs more than SQLite needs to play it.
 _ADD_ATTEMPT = insert(tables.attempts)
@@ -30,7 +31,7 @@ _WITHDRAWN = (GateState.VOID, GateState.EXPIRED)
 _LETS_RUN = tuple(state for state in GateState if state.lets_run)
 
 
-class SqlTransaction(AlertTransaction, NoticeWrites, SignInTransaction):
+class SqlTransaction(AlertTransaction, NoticeWrites, SignInTransaction, SweepTransaction):
     """Reads and writes of one change. When a method raises Conflict, that method has changed nothing."""
 
     def __init__(self, connection: Connection, *, clock: Clock) -> None:

@@ -1,20 +1,19 @@
 """The policy as a file: policy.yaml, read strictly, read again when it changes. Without one the defaults hold."""
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import ErrorDetails
 
-from service.app.entry_faults import empty_values, explain
+from service.app.entry_faults import explain
 from service.app.finding import Finding
 from service.app.kept_file import KeptFile
 from service.app.runbook_schema import Entry, Line, SomeTime, refuse, shown
-from service.app.runbook_yaml import Bounds, Document, Where, decode, read_document
-from service.domain.errors import ConfigInvalid
+from service.app.runbook_yaml import Bounds, Document, Where
+from service.app.strict_file import named, read_strictly
 from service.domain.policy import BlastRadius, Freeze, Keep, Policy, WindowCap
 from service.domain.survey import OccupantLimits
 
@@ -131,37 +130,17 @@ class PolicyFile(Entry):
     )
 
 
-class FilePolicy:
+class FilePolicy(KeptFile[Policy]):
     """The policy of one file. A file that became wrong does not loosen anything: the last good one stays."""
 
     def __init__(self, path: Path) -> None:
         """Take the path of policy.yaml; nothing is read yet."""
-        self._file = KeptFile(path, load_policy, word="policy", if_absent=Policy())
-
-    def current(self) -> Policy:
-        """Return the policy as it is now; ConfigInvalid when the file is wrong and none was good before."""
-        return self._file.current()
-
-    @property
-    def problem(self) -> ConfigInvalid | None:
-        """Return why the file as it is now is not used; None when it is."""
-        return self._file.problem
+        super().__init__(path, load_policy, word="policy", if_absent=Policy())
 
 
 def load_policy(path: Path) -> Policy:
     """Read a file; ConfigInvalid names every fault with its line, OSError when it cannot be read."""
-    text = decode(path.read_bytes(), str(path), bounds=_OF_A_POLICY)
-    document = text if isinstance(text, Finding) else read_document(text, str(path), bounds=_OF_A_POLICY)
-    if isinstance(document, Finding):
-        raise ConfigInvalid(str(document))
-    findings = list(_empty(document, str(path)))
-    if findings:
-        raise ConfigInvalid("\n".join(map(str, findings)))
-    try:
-        entry = PolicyFile.model_validate(document.value)
-    except ValidationError as error:
-        found = sorted({_finding(details, document, str(path)) for details in error.errors()})
-        raise ConfigInvalid("\n".join(map(str, found))) from error
+    entry, _ = read_strictly(path, PolicyFile, bounds=_OF_A_POLICY, begin="blast_radius", explain=_finding)
     return _policy(entry)
 
 
@@ -186,18 +165,10 @@ def _freeze(entry: FreezeEntry) -> Freeze:
     return Freeze(entry.name, entry.start, entry.end, days, entry.at, lasts, tuple(entry.pools))
 
 
-def _empty(document: Document, file: str) -> Iterator[Finding]:
-    if not isinstance(document.value, dict):
-        yield Finding(file, 1, "The file is not a mapping of keys to values.", "Begin with `blast_radius:`.")
-        return
-    for where in empty_values(document.value, ()):
-        yield Finding(file, document.line(where), f"{_named(where)} is empty.", "Give it a value, or remove the key.")
-
-
 def _finding(details: ErrorDetails, document: Document, file: str) -> Finding:
     where: Where = tuple(details["loc"])
     reason, way_out = explain(details, where, entry=_entry_of(where))
-    return Finding(file, document.line(where), f"{_named(where)} {reason}", way_out)
+    return Finding(file, document.line(where), f"{named(where)} {reason}", way_out)
 
 
 def _entry_of(where: Where) -> type[Entry]:
@@ -211,7 +182,3 @@ def _entry_of(where: Where) -> type[Entry]:
     if where[:1] == ("keep",) and len(where) > 1:
         return KeepEntry
     return FreezeEntry if where[:1] == ("freezes",) and len(where) > 2 else PolicyFile
-
-
-def _named(where: Where) -> str:
-    return f"`{'.'.join(map(str, where))}`" if where else "The file"

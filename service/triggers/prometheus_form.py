@@ -18,15 +18,20 @@ from service.triggers.body import (
 
 #: More than this is no count that anybody has left out.
 _MOST_OMITTED = 2**31
+#: More members than this, in the largest body that is taken, are too small to be alerts; each would become a row.
+MAX_MEMBERS = 20_000
 
 
 def read_group(root: Fields, *, delivery_key: str | None = None) -> Parsed:
-    """Return the alerts of a group.
+    """Return the alerts of a group; InvalidInput for more members than any monitor sends.
 
     The status of the group is not read: it is `firing` as soon as one member fires
     (https://github.com/prometheus/alertmanager/issues/1051).
     """
     members = members_at(root, "alerts")
+    if len(members) > MAX_MEMBERS:
+        reason = f"There are {len(members)} alerts in it; {MAX_MEMBERS} are accepted."
+        raise InvalidInput(reason, "Bound them where they are grouped, as `max_alerts` does in Alertmanager.")
     alerts, aside = read_members(members, _alert)
     return Parsed(
         alerts,

@@ -93,6 +93,9 @@ def read_secret(file: Path, kind: AlertSourceKind) -> str:
         with file.open("rb") as stream:
             data = stream.read(_LONGEST_SECRET + 1)
         secret = data.decode("utf-8").strip()
+    except FileNotFoundError as error:
+        way_out = f"Write it: install -D -m 0600 /dev/null {file}, then the secret with an editor."
+        raise ConfigInvalid(f"There is no file {file} with the secret.", way_out) from error
     except OSError as error:
         raise ConfigInvalid(f"The secret in {file} cannot be read: {error.strerror}.", f"Look: ls -l {file}") from error
     except UnicodeDecodeError as error:

@@ -19,31 +19,22 @@ OF_RULES = Bounds(
 )
 
 
-class FileRules:
-    """Sources and rules from one file; fulfils the port RuleSource. Safe for many threads.
+class FileRules(KeptFile[RuleSet]):
+    """Sources and rules from one file; fulfils the port RuleSource.
 
-    A file that became wrong does not take the rules away: the last good ones stay, and `problem` says why. A file that
-    was never there has no sources and no rules.
+    A file that became wrong does not take the rules away: the last good ones stay, and `problem` says why; so it does
+    when the runbooks have changed under a good file. A file that was never there has no sources and no rules.
     """
 
     def __init__(self, path: Path, runbooks: Runbooks) -> None:
         """Take the path of rules.yaml and the runbooks that it may name; nothing is read yet."""
-        self._file = KeptFile(
+        super().__init__(
             path,
             lambda path: load_rules(path, runbooks),
             word="rules",
             if_absent=RuleSet(),
             surroundings=lambda: (tuple(runbooks.all()), tuple(runbooks.invalid())),
         )
-
-    def current(self) -> RuleSet:
-        """Return the rules as they are now; ConfigInvalid when the file is wrong and none was good before."""
-        return self._file.current()
-
-    @property
-    def problem(self) -> ConfigInvalid | None:
-        """Return why the file is not used as it is, or would not be with the runbooks of now; None when it is."""
-        return self._file.problem
 
 
 def load_rules(path: Path, runbooks: Runbooks) -> RuleSet:

@@ -1,7 +1,7 @@
-"""Turns the values of rules.yaml into sources and rules, or into everything that is wrong with them."""
+"""Turns the values of rules.yaml into sources, rules and sweeps, or into everything that is wrong with them."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,8 +17,9 @@ from service.domain.alert import AlertSourceKind
 from service.domain.condition import Condition, compile_condition
 from service.domain.errors import InvalidInput
 from service.domain.match import ALERT_FIELDS
-from service.domain.rule import RULE_NAMES, AlertSource, AttemptBudget, Rule, RuleSet
+from service.domain.rule import RULE_NAMES, USUAL_ATTEMPTS, AlertSource, AttemptBudget, Rule, RuleSet
 from service.domain.runbook import ParamValue
+from service.domain.sweep import SOURCE, Sweep
 from service.triggers.rules_schema import (
     SOURCE_ENTRIES,
     AlertmanagerEntry,
@@ -30,9 +31,12 @@ from service.triggers.rules_schema import (
     PagerDutyEntry,
     RuleEntry,
     RulesFile,
+    SelectorEntry,
     SourceEntry,
+    SweepEntry,
 )
-from service.triggers.runbook_faults import RuleFault, runbook_faults
+from service.triggers.runbook_faults import RuleFault, runbook_faults, sweep_faults
+from service.triggers.sweep_reader import read_sweep
 
 #: What the expressions of a generic source may use.
 _OF_A_BODY = frozenset({"body"})
@@ -87,19 +91,37 @@ class _Reader:
             return None
 
     def rules(self, entry: RulesFile, runbooks: Runbooks) -> RuleSet:
-        """Return sources and rules; what is wrong goes to `findings`."""
+        """Return sources, rules and sweeps; what is wrong goes to `findings`."""
+        if SOURCE in entry.sources:
+            self.add(("sources", SOURCE), "is the name of what sweeps find.", "Choose another name.")
         sources = {name: self._source(name, source) for name, source in entry.sources.items()}
-        first: dict[str, int] = {}
+        self._judge_names("rules", [one.name for one in entry.rules], word="rule")
         found = []
         for number, one in enumerate(entry.rules):
-            if first.setdefault(one.name, number) != number:
-                line = self.document.line(("rules", first[one.name]))
-                self.add(("rules", number, "name"), f"is that of the rule in line {line} too.", "Choose another name.")
             self._judge_sources(one, number, known=sources)
             rule = self._rule(one, number)
             found.append(rule)
-            self._add_faults(runbook_faults(rule, runbooks), number)
-        return RuleSet(sources, tuple(found))
+            self._add_faults(runbook_faults(rule, runbooks), ("rules", number))
+        return RuleSet(sources, tuple(found), self._sweeps(entry.sweeps, runbooks))
+
+    def _sweeps(self, entries: Sequence[SweepEntry], runbooks: Runbooks) -> tuple[Sweep, ...]:
+        self._judge_names("sweeps", [one.name for one in entries], word="sweep")
+        found = []
+        for number, one in enumerate(entries):
+            sweep = read_sweep(one)
+            if isinstance(sweep, RuleFault):
+                self._add_faults([sweep], ("sweeps", number))
+                continue
+            found.append(sweep)
+            self._add_faults(sweep_faults(sweep, runbooks), ("sweeps", number))
+        return tuple(found)
+
+    def _judge_names(self, key: str, names: Sequence[str], *, word: str) -> None:
+        first: dict[str, int] = {}
+        for number, name in enumerate(names):
+            if first.setdefault(name, number) != number:
+                line = self.document.line((key, first[name]))
+                self.add((key, number, "name"), f"is that of the {word} in line {line} too.", "Choose another name.")
 
     def _source(self, name: str, entry: SourceEntry) -> AlertSource:
         where = ("sources", name)
@@ -112,19 +134,20 @@ class _Reader:
             case CloudWatchEntry():
                 return AlertSource(name, kind, topics=tuple(entry.topics))
             case GenericEntry():
-                given = {key: getattr(entry, key) for key in entry.model_fields_set - {"kind", "secret_files"}}
+                given = {key: getattr(entry, key) for key in entry.model_fields_set - {"kind", "secret_files", "token"}}
                 mapping = {
                     key: self._compiled((*where, key), text, _OF_A_BODY if key == "alerts" else _OF_AN_ITEM)
                     for key, text in given.items()
                 }
-                return AlertSource(name, kind, secret_files=self._paths(entry.secret_files), mapping=mapping)
+                secret_files = self._paths(entry.secret_files or ())
+                return AlertSource(name, kind, token=entry.token, secret_files=secret_files, mapping=mapping)
 
     def _paths(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(str((self.folder / name).absolute()) for name in names)
 
     def _judge_sources(self, entry: RuleEntry, number: int, *, known: dict[str, AlertSource]) -> None:
         for place, name in enumerate(entry.sources):
-            if name not in known:
+            if name not in known and name != SOURCE:
                 way_out = near(name, known) or "Write it under `sources`."
                 self.add(("rules", number, "sources", place), f"There is no source `{name}`.", way_out)
 
@@ -132,7 +155,7 @@ class _Reader:
         where = ("rules", number)
         return Rule(
             entry.name,
-            self._of_alert((*where, "when"), entry.when),
+            self._when((*where, "when"), entry),
             entry.runbook,
             self._of_alert((*where, "node"), entry.node),
             node_by=entry.node_by,
@@ -142,9 +165,17 @@ class _Reader:
             dedup=entry.dedup,
             cooldown=entry.cooldown,
             max_age=entry.max_age,
-            attempts=_budget(entry.attempts),
+            attempts=_budget(entry),
             dry_run=entry.dry_run,
         )
+
+    def _when(self, where: Where, entry: RuleEntry) -> Condition:
+        compiled = self._of_alert(where, entry.when)
+        if compiled.program is not None and not compiled.references and not entry.sources and not entry.dry_run:
+            reason = "asks nothing of the alert, so this rule answers every alert of every source."
+            way_out = "Ask for a label, name `sources`, or try it with `dry_run: true`."
+            self.add(where, reason, way_out, severity=Severity.WARNING)
+        return compiled
 
     def _given(self, where: Where, value: ParamValue | CelEntry) -> ParamValue | Condition:
         return self._of_alert((*where, "cel"), value.cel) if isinstance(value, CelEntry) else value
@@ -164,9 +195,9 @@ class _Reader:
             self.add(where, error.reason, error.way_out)
             return Condition(text, None)
 
-    def _add_faults(self, faults: Iterable[RuleFault], number: int) -> None:
+    def _add_faults(self, faults: Iterable[RuleFault], at: Where) -> None:
         for fault in faults:
-            self.add(("rules", number, *fault.where), fault.reason, fault.way_out, severity=fault.severity)
+            self.add((*at, *fault.where), fault.reason, fault.way_out, severity=fault.severity)
 
     def _add_details(self, details: ErrorDetails) -> None:
         where = _place(details["loc"])
@@ -193,6 +224,10 @@ class _Reader:
                 return AttemptsEntry
             case ("rules", int(), *_):
                 return RuleEntry
+            case ("sweeps", int(), "selector", *_):
+                return SelectorEntry
+            case ("sweeps", int(), *_):
+                return SweepEntry
             case _:
                 return RulesFile
 
@@ -209,16 +244,17 @@ class _Reader:
         """Return a reason as a sentence: one that begins small is about the key at its place."""
         subject = ""
         match where:
-            case ("rules", int(number), *_):
-                name = self._value(("rules", number, "name"))
-                subject = f"rule {_word(name) if isinstance(name, str) else number + 1}: "
+            case ("rules" | "sweeps" as listed, int(number), *_):
+                name = self._value((listed, number, "name"))
+                subject = f"{listed.removesuffix('s')} {_word(name) if isinstance(name, str) else number + 1}: "
             case ("sources", str(name), *_):
                 subject = f"source {_word(name)}: "
             case _:
                 pass
         key = next((_word(part) for part in reversed(where) if isinstance(part, str)), "")
         if reason[:1].islower() and key:
-            reason = f"`{key}` {reason}"
+            # Of an entry as a whole its name stands before it already.
+            reason = f"it {reason}" if subject and len(where) == 2 else f"`{key}` {reason}"
         sentence = f"{subject}{reason}"
         return sentence[:1].upper() + sentence[1:]
 
@@ -235,11 +271,14 @@ def near(word: str, known: Iterable[str]) -> str:
 def _place(loc: tuple[int | str, ...]) -> Where:
     """Return a place in the file: pydantic adds the name of the union's member, and a mark for keys."""
     parts = tuple(part for part in loc if part != "[key]")
-    return (*parts[:2], *parts[3:]) if parts[:1] == ("sources",) and len(parts) > 3 else parts
+    return (*parts[:2], *parts[3:]) if parts[:1] == ("sources",) and len(parts) > 2 else parts
 
 
-def _budget(entry: AttemptsEntry | None) -> AttemptBudget | None:
-    return None if entry is None else AttemptBudget(entry.most, entry.within)
+def _budget(entry: RuleEntry) -> AttemptBudget | None:
+    if entry.attempts is not None:
+        return AttemptBudget(entry.attempts.most, entry.attempts.within)
+    # A cure that does not last must not go on for ever because nobody has thought of it.
+    return None if entry.dry_run else USUAL_ATTEMPTS
 
 
 def _word(text: str) -> str:

@@ -3,10 +3,10 @@
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from service.app.runbook_json_schema import DIALECT, clean
-from service.app.runbook_schema import Duration, Entry, Line, Name, Script, SomeTime, Word, refuse, shown
+from service.app.runbook_schema import Duration, Entry, Line, Name, Script, SomeTime, Value, Word, refuse, shown
 from service.domain.rule import NodeBy
 
 #: A topic of SNS, as AWS writes it: arn:PARTITION:sns:REGION:ACCOUNT:NAME.
@@ -75,10 +75,13 @@ class CloudWatchEntry(Entry):
 
 
 class GenericEntry(Entry):
-    """Any JSON, signed as Standard Webhooks say and read by expressions."""
+    """Any JSON, signed as Standard Webhooks say, or with a token where the sender cannot sign; read by expressions."""
 
     kind: Literal["generic"] = Field(description="Which sender it is.")
-    secret_files: Secrets = Field(description=_SECRETS)
+    secret_files: Secrets | None = Field(None, description=_SECRETS)
+    token: Line | None = Field(
+        None, description="For a sender that cannot sign: the name of a token of the role source."
+    )
     alerts: Script | None = Field(None, description="CEL over `body`: the list of alerts; without it body itself.")
     fingerprint: Script = Field(description="CEL over `item`: text that stays the same while it is the same fault.")
     status: Script = Field(description="CEL over `item`: firing, resolved, or anything else for neither.")
@@ -87,6 +90,13 @@ class GenericEntry(Entry):
     ends_at: Script | None = Field(None, description="CEL over `item`: until when.")
     annotations: Script | None = Field(None, description="CEL over `item`: a map of texts.")
     link: Script | None = Field(None, description="CEL over `item`: an address for a person.")
+
+    @model_validator(mode="after")
+    def _one_proof(self) -> "GenericEntry":
+        if (self.secret_files is None) == (self.token is None):
+            given = "has no proof of its sender" if self.token is None else "has two proofs of its sender"
+            raise refuse(given, "Write `secret_files`, or `token` for a sender that cannot sign.")
+        return self
 
 
 SourceEntry = Annotated[
@@ -122,15 +132,41 @@ class RuleEntry(Entry):
     dedup: SomeTime = Field(default=timedelta(hours=1), description="One occasion of a fault is answered once in it.")
     cooldown: Duration = Field(default=timedelta(0), description="After a run has ended its node is left in peace.")
     max_age: SomeTime = Field(default=timedelta(hours=1), description="Alerts older than that start nothing.")
-    attempts: AttemptsEntry | None = Field(default=None, description="How often the rule may try one node.")
+    attempts: AttemptsEntry | None = Field(
+        default=None, description="How often the rule may try one node; without it, one that acts 5 times in 24 h."
+    )
     dry_run: bool = Field(default=False, description="Only look, and say what would be done.")
 
 
+class SelectorEntry(Entry):
+    """Which nodes, by what they are."""
+
+    pool: Line | None = Field(default=None, description="Nodes of this pool.")
+    attributes: dict[Word, Line] = Field(default={}, description="Nodes that have all of these.")
+
+
+class SweepEntry(Entry):
+    """A dry run on a schedule."""
+
+    name: Name = Field(description="What the fleet and the record call the sweep.")
+    runbook: Name = Field(description="The runbook whose dry run is played.")
+    pool: Line | None = Field(default=None, description="Nodes of this pool; without pool and selector, every node.")
+    selector: SelectorEntry | None = Field(default=None, description="Which nodes, in place of `pool`.")
+    params: dict[Word, Value] = Field(default={}, description="Values of the runbook's parameters.")
+    cron: Line = Field(description="Five fields in UTC: minute, hour, day of month, month, day of week.")
+    jitter: Duration = Field(default=timedelta(0), description="Each time is put off by less than this.")
+    nodes_at_once: int = Field(default=20, ge=1, le=100, description="Nodes that are looked at together, at most.")
+    ends_within: SomeTime = Field(
+        default=timedelta(hours=1), description="A node that has not answered by then could not be looked at."
+    )
+
+
 class RulesFile(Entry):
-    """Who may deliver alerts, and which alert starts which runbook."""
+    """Who may deliver alerts, which alert starts which runbook, and what is looked at on a schedule."""
 
     sources: dict[Name, SourceEntry] = Field(default={}, description="By the name that their webhook's address has.")
     rules: list[RuleEntry] = Field(default=[], max_length=500, description="In order; the first that matches decides.")
+    sweeps: list[SweepEntry] = Field(default=[], max_length=100, description="Dry runs on a schedule.")
 
 
 def rules_json_schema() -> dict[str, object]:

@@ -1,7 +1,7 @@
-"""What a rule asks of a runbook that the runbook cannot give."""
+"""What a rule or a sweep asks of a runbook that the runbook cannot give."""
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from service.app.finding import Severity
@@ -11,7 +11,8 @@ from service.domain.condition import Condition
 from service.domain.errors import InvalidInput, NotFound, RunbookInvalid
 from service.domain.param import check_param
 from service.domain.rule import Rule
-from service.domain.runbook import ApprovalKind, Runbook
+from service.domain.runbook import ApprovalKind, ParamValue, Runbook
+from service.domain.sweep import Sweep, columns
 
 
 @dataclass(frozen=True)
@@ -27,23 +28,40 @@ class RuleFault:
 
 def runbook_faults(rule: Rule, runbooks: Runbooks) -> Iterator[RuleFault]:
     """Yield what is wrong between a rule and its runbook as it is now."""
-    try:
-        runbook, _ = runbooks.get(rule.runbook)
-    except NotFound:
-        names = [one.name for one in runbooks.all()]
-        yield RuleFault(("runbook",), f"There is no runbook `{rule.runbook}`.", _near(rule.runbook, names))
+    runbook = _runbook(rule.runbook, runbooks)
+    if isinstance(runbook, RuleFault):
+        yield runbook
         return
-    except RunbookInvalid as error:
-        reason = f"The runbook `{rule.runbook}` has faults of its own: {error.reason}"
-        yield RuleFault(("runbook",), reason, "Mend it; `unstick lint` has them all.")
-        return
-    yield from _params(rule, runbook)
+    yield from _params(rule.params, runbook)
     yield from _waived(rule, runbook)
 
 
-def _params(rule: Rule, runbook: Runbook) -> Iterator[RuleFault]:
+def sweep_faults(sweep: Sweep, runbooks: Runbooks) -> Iterator[RuleFault]:
+    """Yield what is wrong between a sweep and its runbook as it is now."""
+    runbook = _runbook(sweep.runbook, runbooks)
+    if isinstance(runbook, RuleFault):
+        yield runbook
+        return
+    yield from _params(sweep.params, runbook)
+    if not columns(runbook):
+        reason = f"A dry run of {runbook.name} would show nothing: none of its steps has a check or a verify."
+        yield RuleFault(("runbook",), reason, "Name a runbook that asks for something.")
+
+
+def _runbook(name: str, runbooks: Runbooks) -> Runbook | RuleFault:
+    try:
+        return runbooks.get(name)[0]
+    except NotFound:
+        names = [one.name for one in runbooks.all()]
+        return RuleFault(("runbook",), f"There is no runbook `{name}`.", _near(name, names))
+    except RunbookInvalid as error:
+        reason = f"The runbook `{name}` has faults of its own: {error.reason}"
+        return RuleFault(("runbook",), reason, "Mend it; `unstick lint` has them all.")
+
+
+def _params(given: Mapping[str, ParamValue | Condition], runbook: Runbook) -> Iterator[RuleFault]:
     known = {param.name: param for param in runbook.params}
-    for name, value in rule.params.items():
+    for name, value in given.items():
         where: Where = ("params", name)
         if name not in known:
             yield RuleFault(where, f"The runbook {runbook.name} has no parameter `{name}`.", _near(name, list(known)))
@@ -53,7 +71,7 @@ def _params(rule: Rule, runbook: Runbook) -> Iterator[RuleFault]:
             except InvalidInput as error:
                 yield RuleFault(where, f"does not fit: {error.reason}", error.way_out)
     for name, param in known.items():
-        if param.default is None and name not in rule.params:
+        if param.default is None and name not in given:
             reason = f"The runbook {runbook.name} must be given a value of `{name}`."
             yield RuleFault(("params",), reason, f"Add it: {param.description}")
 

@@ -28,11 +28,13 @@ from service.web.routes import (
     health,
     inventory,
     nodes,
+    notices,
     pause,
     plans,
     runbooks,
     runs,
     sign_in,
+    sweeps,
     webhooks,
 )
 from service.web.routes.health import ReadinessCheck
@@ -48,6 +50,8 @@ _ROUTERS: tuple[APIRouter, ...] = (
     attempts.router,
     alerts.router,
     pause.router,
+    notices.router,
+    sweeps.router,
     webhooks.router,
     audit.router,
     health.router,
@@ -90,15 +94,19 @@ def create_app(
     app.mount("/static", docs.Files(), name="static")
     errors.add_handlers(app)
     proving.add_handlers(app)
-    # The last one added is the outermost.
+    _add_layers(app, service, metrics=metrics)
+    app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
+    refuse_undeclared(app.routes)
+    return app
+
+
+def _add_layers(app: FastAPI, service: Service, *, metrics: Metrics) -> None:
+    """Put around the routes what every request passes; the last one added is the outermost."""
     app.add_middleware(BodyLimits)
     app.add_middleware(Authentication, service=service)
     app.add_middleware(PageGuard, service=service)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Edge, service=service, metrics=metrics)
-    app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
-    refuse_undeclared(app.routes)
-    return app
 
 
 def _version() -> str:

@@ -1,6 +1,7 @@
 """Numbers for Prometheus, in a registry of our own."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -12,6 +13,7 @@ from service.domain.delivery import HeldBy
 from service.domain.run import OPEN_STATES, NodeRunState
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_A_DAY = timedelta(days=1)
 
 
 class Metrics:
@@ -28,6 +30,7 @@ class Metrics:
         )
         self._registry.register(_Backlog(service))
         self._registry.register(_Sources(service))
+        self._registry.register(_Notices(service))
         self._registry.register(_Alerts(service))
 
     def count(self, *, method: str, route: str, status: int, seconds: float) -> None:
@@ -113,3 +116,30 @@ class _Sources(Collector):
         yield from (age, stale, nodes)
         refused = len(inventory.refused)
         yield GaugeMetricFamily("unstick_node_names_refused", "Names that stand for no one machine.", value=refused)
+
+
+class _Notices(Collector):
+    """How it stands with who is told of what; a day is what a person looks back on."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def describe(self) -> Iterator[Metric]:
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        now = self._service.clock.now()
+        backlog = self._service.store.read(lambda reader: reader.telling_backlog(now - _A_DAY))
+        pending = GaugeMetricFamily("unstick_notices_pending", "Notices that wait to be told.", labels=["receiver"])
+        age = GaugeMetricFamily(
+            "unstick_notices_oldest_seconds", "How long ago the oldest of these happened.", labels=["receiver"]
+        )
+        lost = GaugeMetricFamily(
+            "unstick_notices_given_up", "Notices that were given up in the last day.", labels=["receiver"]
+        )
+        for name, one in backlog.items():
+            pending.add_metric([name], one.pending)
+            lost.add_metric([name], one.given_up)
+            if one.oldest is not None:
+                age.add_metric([name], (now - one.oldest).total_seconds())
+        yield from (pending, age, lost)

@@ -36,6 +36,8 @@ TAGS: Final = [
     {"name": "nodes", "description": "The machines, and who keeps hands off them."},
     {"name": "attempts", "description": "What the scripts have said."},
     {"name": "alerts", "description": "What monitors have said, and what was decided of it."},
+    {"name": "notices", "description": "What people were told, and whether it has reached them."},
+    {"name": "sweeps", "description": "What is looked at on a schedule, and what was seen."},
     {"name": "audit", "description": "Who did what, and when."},
     {"name": "service", "description": "The service itself."},
 ]

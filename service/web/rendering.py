@@ -74,6 +74,11 @@ def _file(name: str) -> str:
     return f"/static/{name}?v={sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
 
 
+def _moment(moment: datetime) -> Markup:
+    """Return a moment that is not broken at the end of a line."""
+    return Markup('<span class="at">{}</span>').format(shown_moment(moment))
+
+
 def _machine_moment(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -87,5 +92,5 @@ _templates: Final = Environment(
     lstrip_blocks=True,
     auto_reload=False,
 )
-_templates.filters |= {"moment": shown_moment, "machine_moment": _machine_moment, "left": words_left}
+_templates.filters |= {"moment": _moment, "machine_moment": _machine_moment, "left": words_left}
 _templates.globals |= {"css": _file("pages.css"), "js": _file("pages.js"), "icon": _file("icon.svg")}

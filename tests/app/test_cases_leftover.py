@@ -43,7 +43,7 @@ def test_a_probe_that_failed_and_is_gone_is_tried_again_and_the_next_step_played
 
     (node_run,) = world.play(world.request("stubborn", "gpu-01"))
 
-    assert sent(world) == [*["try.check"] * 4, "next.check", "next.run", "next.verify"]
+    assert sent(world) == [*["try.check"] * 3, "next.check", "next.run", "next.verify"]
     assert node_run.state is NodeRunState.FAILED
 
 

@@ -269,3 +269,30 @@ def test_a_large_delivery_is_taken_whole_and_judged_in_pieces(make: Make) -> Non
     assert verdicts(found).count(RAN) == 3
     assert set(verdicts(found)) == {RAN, SAME, HELD}
     assert {one.held_by for one in found} == {None, HeldBy.BLAST_RADIUS}
+
+
+def test_what_a_clock_that_ran_ahead_has_put_off_is_judged_when_it_is_set_right(make: Make) -> None:
+    world = follow(make(works("cure")), rule(), policy=policy(at_once=1))
+    pause_alerts(world.service, person=ADMIN, reason="a rule is wrong")
+    right = world.clock.now()
+    world.move_to(right + timedelta(days=400))
+    deliver(world, alert(world, starts_at=world.clock.now()))
+    assert verdicts(judge(world)) == [HELD]
+    put_off = every(world)[0].wake_at
+    engine = LocalEngine(world.service, owner="one")
+    waited = threading.Event()
+
+    engine.start()
+    waited.wait(0.3)
+    world.move_to(right)
+    for _ in range(LONG):
+        found = every(world)[0].wake_at
+        if found is not None and found < right + timedelta(days=1):
+            break
+        waited.wait(0.1)
+    engine.stop(5)
+
+    assert put_off is not None
+    assert put_off > right + timedelta(days=400)
+    assert found is not None
+    assert found < right + timedelta(days=1)

@@ -10,13 +10,13 @@ from service.app.receive_alerts import MOST_WAITING, Incoming, receive, reject
 from service.app.timeline import run_entries
 from service.domain.alert import AlertStatus, Parsed, SetAside
 from service.domain.condition import compile_condition
-from service.domain.delivery import AlertVerdict, DeliveryState
+from service.domain.delivery import AlertVerdict, DeliveryState, HeldBy
 from service.domain.errors import Unavailable
 from service.domain.node import Inventory, SourceKind, SourceState
 from service.domain.rule import RULE_NAMES, AttemptBudget
 from service.domain.run import NodeRunState, Trigger, TriggerKind, Verdict
 from service.domain.script import Report, ReportState
-from service.executors.scripted import Answer
+from service.executors.scripted import Answer, exits
 from tests.app.alerting import Fixed, alert, deliver, every, follow, judge, resolved, rule, run_of, say, verdicts
 from tests.app.conftest import Make, works
 from tests.support.world import OPERATOR, FixedInventory, World
@@ -192,6 +192,31 @@ def test_a_body_is_kept_without_secrets_and_up_to_a_bound(make: Make) -> None:
     assert (len(kept.body), kept.body_bytes, kept.whole) == (256 * 1024, len(body), False)
 
 
+def test_what_a_label_or_annotation_calls_a_secret_is_not_kept(make: Make) -> None:
+    world = follow(make(works("cure")), rule())
+
+    labels = {"alertname": "Ghost", "instance": "gpu-01", "db_password": "hunter2"}
+    deliver(world, alert(world, labels=labels, annotations={"apiToken": "abc", "summary": "Bearer abcdefgh1234"}))
+
+    found = every(world)[0]
+    assert found.labels == labels | {"db_password": "[redacted]"}
+    assert found.annotations == {"apiToken": "[redacted]", "summary": "Bearer [redacted]"}
+
+
+def test_the_words_of_a_monitor_are_cut_where_the_record_keeps_them(make: Make) -> None:
+    world = follow(make(works("cure")), rule(when="alert.labels.instance != ''"))
+    one = alert(world, labels={"alertname": "N" * 100_000, "instance": "gpu-01"})
+
+    say(world, one, alert(world, labels={"instance": "M" * 100_000}, fingerprint="other"))
+    say(world, resolved(one))
+
+    found = every(world)
+    events = world.service.store.read(lambda reader: reader.audit_after(0, run_id=None, limit=100))
+    assert verdicts(found) == [RAN, AlertVerdict.NO_NODE, AlertVerdict.RESOLVED]
+    assert (len(run_of(world, found[0]).reason) < 300, len(found[1].reason)) == (True, 1000)
+    assert max(len(str(event.fact.body)) for event in events) < 3000
+
+
 def test_nothing_is_taken_while_too_many_wait(make: Make) -> None:
     world = follow(make(works("cure")), rule())
     deliver(world, *(alert(world, fingerprint=f"f{n}") for n in range(3)))
@@ -255,6 +280,25 @@ def test_a_resolved_alert_cancels_the_run_that_has_not_acted(make: Make) -> None
     assert [one.state for one in world.node_runs(run)] == [NodeRunState.CANCELLED]
     assert found.reason == f"It is resolved; run {run.id} had not acted yet, and is cancelled."
     assert (found.rule, found.node) == ("ghost", "gpu-01")
+    assert world.chain_holds()
+
+
+def test_a_resolved_alert_cancels_the_escalation_that_has_not_acted(make: Make) -> None:
+    answers = works("cure") | works("strike") | {"cure.verify": [exits(1)]}
+    world = follow(make(answers, scheduler="slurm"), rule())
+    one = alert(world)
+    say(world, one)
+    world.settle()
+    stronger = world.open_gates()[0].run_id
+
+    say(world, resolved(one))
+    world.settle()
+
+    found = every(world)[1]
+    ended = world.service.store.read(lambda reader: reader.node_runs(stronger))
+    assert (world.open_gates(), [one.state for one in ended]) == ([], [NodeRunState.CANCELLED])
+    assert found.reason == f"It is resolved; run {stronger} had not acted yet, and is cancelled."
+    assert found.run_id == stronger
     assert world.chain_holds()
 
 
@@ -387,6 +431,23 @@ def test_a_node_that_no_silent_source_could_deny_is_waited_for(make: Make) -> No
     world.move_to(world.clock.at + timedelta(seconds=31))  # type: ignore[union-attr]
 
     assert (first, verdicts(judge(world))) == ([HELD], [RAN])
+
+
+def test_a_node_of_a_source_that_has_been_silent_too_long_is_waited_for(make: Make) -> None:
+    world = follow(make(works("cure")), rule())
+    known = world.service.inventory.current()
+    old = SourceState("fleet", SourceKind.SSM, world.clock.now() - timedelta(hours=2), timedelta(hours=1), "No answer.")
+    gone = replace(known, nodes={"gpu-01": replace(known.nodes["gpu-01"], sources=("fleet",))}, sources=(old,))
+    world.service = replace(world.service, inventory=FixedInventory(gone))
+
+    first = say(world, alert(world))
+    held = every(world)[0]
+    world.service = replace(world.service, inventory=FixedInventory(known))
+    world.move_to(world.clock.at + timedelta(seconds=31))  # type: ignore[union-attr]
+
+    assert (first, held.held_by) == ([HELD], HeldBy.INVENTORY)
+    assert held.reason == "What is known of node gpu-01 is too old (fleet 7200 s). No answer."
+    assert verdicts(judge(world)) == [RAN]
 
 
 def test_a_dry_rule_asks_and_touches_nothing(make: Make) -> None:

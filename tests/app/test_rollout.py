@@ -70,6 +70,11 @@ def test_no_more_than_the_limit_act_at_once_over_all_runs(make: Make) -> None:
     seen = states(world, first, second)
     assert seen["gpu-01"] == "succeeded"
     assert sorted(seen.values()).count("waiting") == 2
+    (waiting,) = world.node_runs(second)
+    assert waiting.reason == (
+        f"gated-fleet acts on gpu-02, gpu-03 (run {first.id}, waiting), and its limits.concurrent_nodes allows "
+        "2 at once here."
+    )
 
 
 def test_nodes_in_flight_finish_when_the_roll_out_is_called_off(make: Make) -> None:

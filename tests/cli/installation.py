@@ -75,6 +75,10 @@ steps:
 """
 
 
+#: A program that so begins ends with whoever has started it; its pid is its own.
+_TIED = ("setpriv", "--pdeathsig=TERM")
+
+
 @dataclass
 class Installation:
     """Inventory, runbooks and database of one service."""
@@ -139,7 +143,8 @@ class Installation:
     @contextmanager
     def serving(self, *arguments: str, env: Mapping[str, str] | None = None) -> Iterator["Serving"]:
         """Start the service, wait until it has said where it is, and end it afterwards."""
-        command = [*self.enter, *_own_run_folder(self.folder), UNSTICK, "serve", *arguments]
+        # Whatever ends the tests, by a signal too, ends the service: no `finally` plays then.
+        command = [*self.enter, *_own_run_folder(self.folder), *_TIED, UNSTICK, "serve", *arguments]
         log = (self.folder / "serve.log").open("ab")
         with (
             log,

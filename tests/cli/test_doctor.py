@@ -117,3 +117,23 @@ def test_doctor_asks_the_account_of_a_source_in_its_own_region(place: Installati
     assert (
         "good  AWS in eu-central-1: credentials (env) are found, SSM answers and manages 1 of 1 machines" in done.stdout
     )
+
+
+def test_doctor_looks_at_the_policy_too_and_at_pools_that_no_node_is_in(place: Installation) -> None:
+    place("migrate")
+    config = place.folder / "config"
+    (config / "inventory.yaml").write_text("nodes: {here: {executor: local, pools: [h100]}}\n")
+    policy = "freezes: [{name: weekend, days: [fri], lasts: 60h, pools: [h10]}]\noccupants: {jobs: 1, only_for: [a]}\n"
+    (config / "policy.yaml").write_text(policy)
+
+    pools = place("doctor")
+    (config / "policy.yaml").write_text(policy.replace("[fri]", "[friday]"))
+    wrong = place("doctor")
+
+    assert (pools.returncode, wrong.returncode) == (1, 1)
+    assert "BAD   The freeze weekend of policy.yaml names the pool h10, and no node is in it." in pools.stdout
+    assert "      Do you mean h100?" in pools.stdout
+    assert "BAD   `occupants` of policy.yaml names the pool a, and no node is in it." in pools.stdout
+    assert "      The pools are: h100." in pools.stdout
+    assert "policy.yaml: at most 3 nodes at once, 10 % of a pool, 1 freezes" in pools.stdout
+    assert "policy.yaml:1: `freezes.0.days.0` " in wrong.stdout

@@ -120,7 +120,7 @@ def test_what_would_start_nothing_says_why(place: Installation) -> None:
 @pytest.mark.parametrize(
     ("arguments", "payload", "words"),
     [
-        (("--source", "nobody"), "{}", "There is no source nobody.\nThe sources are: prom, own.\n"),
+        (("--source", "nobody"), "{}", "There is no source nobody.\nThe sources are: prom, own, sweep.\n"),
         (("--source", "prom"), '{"version": "3"}', "This is not version 4 of Alertmanager's webhook"),
         (("--source", "prom", "--header", "x"), "{}", "--header x has no value."),
     ],
@@ -166,7 +166,8 @@ def test_an_alert_is_delivered_judged_listed_and_played_again(place: Installatio
 
     assert answer.status_code == 202
     assert (one["verdict"], one["rule"], one["node"]) == ("stale", "hangs", "n00")
-    assert listed.stdout.splitlines()[1].split()[:5] == [one["id"], "prom", "Hangs", "firing", "stale"]
+    received = one["received_at"][:19].split("T")
+    assert listed.stdout.splitlines()[1].split()[:7] == [one["id"], *received, "prom", "Hangs", "firing", "stale"]
     assert f"  unstick alerts {one['id']} --replay" in shown.stdout
     assert replayed.stdout.startswith("run ")
     assert "\nstarted by the rule hangs\n" in started.stdout
@@ -197,6 +198,7 @@ def test_doctor_looks_at_rules_and_at_the_secret_of_each_source(place: Installat
 
     rules = "config/rules.yaml: 4 rules, 2 sources of alerts"
     assert [rules in done.stdout for done in (without, readable, good)] == [True, True, True]
-    assert "The source own of alerts: The secret in " in without.stdout
+    assert "The source own of alerts: " in without.stdout
+    assert "config/own, then the secret with an editor.\n" in without.stdout
     assert "config/own, which proves alerts." in readable.stdout
     assert "config/own" not in good.stdout

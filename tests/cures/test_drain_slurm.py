@@ -11,9 +11,11 @@ from lab.nodes import Node
 from lab.process import wait_until
 from lab.slurm import Slurm
 from service import main
+from service.app.survey_node import NodeSurveyor
 from service.domain.node import Endpoint, ExecutorKind, View
 from service.domain.node import Node as InventoryNode
 from service.domain.script import NotStarted, ScriptKind
+from service.domain.survey import Kind, Sight
 from service.settings import Settings
 from tests.cures.cure import Cure, ShiftedClock, ending, executors_with, outcomes
 from tests.cures.slurm_place import NAME, RUNBOOK, as_found, requested
@@ -130,6 +132,28 @@ def test_a_node_with_a_running_job_is_drained_reboots_slowly_is_proven_and_given
     assert f"boot {slurm_node.boot_id}, after {boot}" in slurm_cure.said(run, "back", kind=ScriptKind.VERIFY)
     in_vain = [one for one in slurm_cure.world.history(node_run).attempts if one.not_started is NotStarted.UNREACHABLE]
     assert {(one.step, one.kind) for one in in_vain} == {("reboot", ScriptKind.VERIFY)}
+
+
+def test_a_survey_sees_who_has_drained_the_node_and_the_job_on_it(
+    slurm_cure: Cure, slurm_node: Node, slurm: Slurm
+) -> None:
+    service = slurm_cure.world.service
+    inventory = service.inventory.current()
+    surveyor = NodeSurveyor(service.executors, slurm_cure.clock, service_id="tests")
+    number = slurm.submit(NAME, "sleep 1000")
+    slurm.update(NAME, "State=DRAIN", "Reason=bad DIMM")
+
+    theirs = surveyor.survey(inventory.nodes[NAME], inventory)
+    slurm.update(NAME, "Reason=unstick:run-1 drained for a reboot")
+    ours = surveyor.survey(inventory.nodes[NAME], inventory).part(Kind.OWNERS)
+
+    (job,) = theirs.part(Kind.JOBS).found
+    users, gpus = theirs.part(Kind.USERS), theirs.part(Kind.GPU_PROCESSES)
+    assert [one.name for one in theirs.part(Kind.OWNERS).found] == ["drained in Slurm by root: 'bad DIMM'"]
+    assert (job.name, job.facts["user"], job.facts["state"]) == (number, "root", "RUNNING")
+    assert (ours.count, [one.name for one in ours.found]) == (0, ["drained in Slurm by unstick"])
+    # Nobody but unstick has logged in, whatever the node's logind knows of it.
+    assert (users.sight, users.count, gpus.sight) == (Sight.SEEN, 0, Sight.NOT_ASKED)
 
 
 def test_a_drain_of_others_keeps_its_reason_and_the_node_is_not_given_back(

@@ -52,13 +52,17 @@ def test_the_documents_have_the_kinds_and_names_of_the_api() -> None:
         ("v1", "ServiceAccount", "unstick"),
         (GROUP, "ClusterRole", "unstick-drain"),
         (GROUP, "ClusterRoleBinding", "unstick-drain"),
+        (GROUP, "ClusterRole", "unstick-survey"),
+        (GROUP, "ClusterRoleBinding", "unstick-survey"),
         ("v1", "ServiceAccount", "unstick-inventory"),
         (GROUP, "ClusterRole", "unstick-inventory"),
         (GROUP, "ClusterRoleBinding", "unstick-inventory"),
     ]
 
 
-@pytest.mark.parametrize(("role", "account"), [("unstick-drain", "unstick"), ("unstick-inventory",) * 2])
+@pytest.mark.parametrize(
+    ("role", "account"), [("unstick-drain", "unstick"), ("unstick-survey", "unstick"), ("unstick-inventory",) * 2]
+)
 def test_a_role_is_bound_to_its_own_service_account_alone(role: str, account: str) -> None:
     rules, binding = [one for one in DOCUMENTS if one["metadata"]["name"] == role and one["apiVersion"] == GROUP]
 

@@ -51,6 +51,14 @@ def still(values: str, connection: str = "57") -> Series:
     return seen("gpu-01", "fuse_still_seconds", values, connection=connection, fstype="fuse.rclone")
 
 
+NOT_TOLD = alert(
+    "UnstickPeopleNotTold",
+    "The receiver oncall does not take what people should be told; a gate may expire unseen.",
+    description="`unstick notices --failed` says why, and `unstick notices test oncall` tries it.",
+    receiver="oncall",
+    **SERVICE,
+)
+
 FAULTS: Mapping[str, tuple[Series, Expected]] = {
     "requests that nobody answers, beside a busy mount": (
         {**still("0+60x120"), **still("0+0x120", connection="58")},
@@ -120,6 +128,14 @@ FAULTS: Mapping[str, tuple[Series, Expected]] = {
             breaker="blast-radius",
             **SERVICE,
         ),
+    ),
+    "a receiver that takes no notice": (
+        at_service("notices_oldest_seconds", "0+60x120", receiver="oncall"),
+        NOT_TOLD,
+    ),
+    "notices that were given up": (
+        at_service("notices_given_up", "2+0x120", receiver="oncall"),
+        NOT_TOLD,
     ),
     "a source of nodes that does not answer": (
         at_service("node_source_stale", "1+0x120", source="fleet"),
@@ -195,6 +211,9 @@ NORMAL: Mapping[str, Series] = {
     "another handler, of somebody else": handlers("1+0x120", "0+0x120", "0+0x120", handler="kata"),
     "a service that restarts": {"up{job='unstick',instance='unstick:8000'}": "1+0x20 0+0x3 1+0x100"},
     "a pause over an afternoon": at_service("alerts_paused", "0+0x10 1+0x110"),
+    "a receiver that is away for some minutes": at_service(
+        "notices_oldest_seconds", "0+0x10 0+60x10 0+0x100", receiver="oncall"
+    ),
     "a gate that is answered within the half hour": at_service("gates_open", "0+0x10 1+0x25 0+0x90"),
     "a node run that is resolved at once": at_service("node_runs_stuck", "0+0x10 1+0x3 0+0x110"),
     "a source that is late once": at_service("node_source_stale", "0+0x10 1+0x3 0+0x110", source="fleet"),

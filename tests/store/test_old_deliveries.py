@@ -12,6 +12,8 @@ from service.store.sql_store import SqlStore
 from tests.store.alerts_made import alert, delivery
 from tests.store.made import NOON
 
+pytest_plugins = ["lab.fixtures"]
+
 
 def test_old_deliveries_go_and_what_has_run_or_is_still_to_be_judged_stays(store: SqlStore) -> None:
     old = NOON - timedelta(days=100)
@@ -32,9 +34,11 @@ def test_old_deliveries_go_and_what_has_run_or_is_still_to_be_judged_stays(store
         store.write(lambda transaction, made=made, alerts=alerts: transaction.add_delivery(made, alerts))  # type: ignore[misc]
     before = NOON - timedelta(days=90)
 
+    assert store.read(lambda reader: reader.has_old(before, before))
     dropped = [store.write(lambda transaction: transaction.drop_deliveries(before, limit=2)) for _ in range(3)]
 
     assert dropped == [2, 1, 0]
+    assert not store.read(lambda reader: reader.has_old(before, before))
     page = store.read(lambda reader: reader.alerts(AlertFilter(), cursor=None, limit=100))
     assert sorted(one.id for one in page.items) == [
         "held-00000",

@@ -198,3 +198,8 @@ def test_a_body_that_is_not_of_its_kind_is_refused_whole(body: bytes, reason: st
 
 def test_a_mark_of_byte_order_is_no_fault() -> None:
     assert only(b"\xef\xbb\xbf" + group(member())).fingerprint == "aa07"
+
+
+def test_a_body_of_nothing_but_tiny_members_is_refused_as_a_whole() -> None:
+    with pytest.raises(InvalidInput, match="There are 20001 alerts in it; 20000 are accepted"):
+        parsed(group(*[0] * 20_001))

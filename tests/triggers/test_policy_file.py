@@ -7,6 +7,7 @@ import pytest
 
 from service.domain.errors import ConfigInvalid
 from service.domain.policy import BlastRadius, Freeze, Policy, WindowCap
+from service.domain.survey import OccupantLimits
 from service.triggers.policy_file import FilePolicy, load_policy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +26,7 @@ def test_the_example_is_one_that_a_user_may_copy() -> None:
             Freeze("end of the year", datetime(2026, 12, 23, 16, tzinfo=UTC), datetime(2027, 1, 4, 7, tzinfo=UTC)),
             Freeze("weekend of the training team", None, None, (4,), time(18), timedelta(hours=60), ("h100",)),
         ),
+        occupants=OccupantLimits(4, 1, 0, 8, ("h100",)),
     )
 
 
@@ -49,6 +51,9 @@ def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
         ('freezes:\n  - {name: x, days: [fri], at: "25:00", lasts: 1h}\n', "`freezes.0.at` is '25:00'. Write a time"),
         ("keep: {delivery_days: 0}\n", ":1: `keep.delivery_days` is the number 0; it must be"),
         ("keep: {outputs: 3}\n", ":1: `keep.outputs` is not a key that is known here."),
+        ("occupants: {pods: -1}\n", ":1: `occupants.pods` is the number -1; it must be"),
+        ("occupants: {gpus: 1}\n", ":1: `occupants.gpus` is not a key that is known here."),
+        ("occupants: {only_for: [h100]}\n", ":1: `occupants` limits nothing. Name how many `pods`"),
         ("- 3\n", ":1: The file is not a mapping"),
         ("", ":1: The file is empty."),
     ],

@@ -14,7 +14,7 @@ from service.app.load_runbooks import RunbookFolder
 from service.domain.alert import AlertSourceKind
 from service.domain.condition import Condition, compile_condition
 from service.domain.errors import ConfigInvalid
-from service.domain.rule import RULE_NAMES, AlertSource, AttemptBudget, NodeBy, Rule, RuleSet
+from service.domain.rule import RULE_NAMES, USUAL_ATTEMPTS, AlertSource, AttemptBudget, NodeBy, Rule, RuleSet
 from service.triggers.generic import WORDS
 from service.triggers.rules_file import FileRules, lint_rules, load_rules
 from service.triggers.rules_schema import GenericEntry, rules_json_schema
@@ -105,7 +105,7 @@ def test_the_file_becomes_sources_and_rules_in_its_order(write: Write, tmp_path:
                 attempts=AttemptBudget(2, timedelta(hours=24)),
                 dry_run=True,
             ),
-            Rule("rest", of_alert("true"), "node-facts", of_alert("alert.labels.instance")),
+            Rule("rest", of_alert("true"), "node-facts", of_alert("alert.labels.instance"), attempts=USUAL_ATTEMPTS),
         ),
     )
 
@@ -224,6 +224,16 @@ def test_the_example_is_true_of_the_shipped_runbooks() -> None:
             "secret_files: [a, b, c]",
             "5: Source own: `secret_files` is a list; list should have at most 2 items after validation, not 3.",
         ),
+        (
+            "    secret_files: [secrets/own, /etc/unstick/old]\n",
+            "",
+            "3: Source own: it has no proof of its sender. Write `secret_files`, or `token` for a sender that",
+        ),
+        (
+            "    secret_files: [secrets/own, /etc/unstick/old]\n",
+            "    secret_files: [secrets/own]\n    token: own\n",
+            "3: Source own: it has two proofs of its sender.",
+        ),
         ("rules:\n", "rulez:\n", "10: `rulez` is not a key that is known here. Do you mean `rules`?"),
         ("  - name: stuck-fuse", "  - &a stuck-fuse", "11: `&a` is an anchor. Anchors are not accepted."),
     ],
@@ -240,16 +250,29 @@ def test_a_fault_is_told_with_its_line_and_the_way_out(write: Write, old: str, n
 
 
 def test_a_waived_step_that_has_no_gate_is_a_warning_and_the_file_is_used(write: Write) -> None:
-    path = write(GOOD.replace("waive: [abort-dead]", "waive: [evidence]"))
+    path = write(
+        GOOD.replace("waive: [abort-dead]", "waive: [evidence]").replace('when: "true"', "when: alert.source == 'prom'")
+    )
 
     assert [(one.line, one.severity) for one in lint_rules(path, SHIPPED)] == [(18, Severity.WARNING)]
     assert load_rules(path, SHIPPED).rules[0].waive == ("evidence",)
 
 
+@pytest.mark.parametrize(("more", "warned"), [("", True), (", dry_run: true", False)])
+def test_a_rule_that_answers_every_alert_of_everybody_is_a_warning_unless_it_only_looks(
+    write: Write, more: str, *, warned: bool
+) -> None:
+    path = write(f'rules: [{{name: rest, when: "true", runbook: node-facts, node: alert.source{more}}}]\n')
+
+    said = "Rule rest: `when` asks nothing of the alert, so this rule answers every alert of every source."
+    assert [one.reason for one in lint_rules(path, SHIPPED)] == [said] * warned
+    assert load_rules(path, SHIPPED).rules[0].name == "rest"
+
+
 def test_a_runbook_with_faults_of_its_own_is_told(write: Write, tmp_path: Path) -> None:
     (tmp_path / "runbooks").mkdir()
     (tmp_path / "runbooks" / "node-facts.yaml").write_text("schema: 1\n")
-    path = write('rules: [{name: rest, when: "true", runbook: node-facts, node: alert.source}]\n')
+    path = write('rules: [{name: rest, when: alert.fingerprint != "", runbook: node-facts, node: alert.source}]\n')
 
     (finding,) = lint_rules(path, RunbookFolder(tmp_path / "runbooks"))
 
@@ -262,7 +285,7 @@ def test_a_parameter_that_must_be_given_is_asked_for(write: Write, tmp_path: Pat
     assert needy != text
     (tmp_path / "runbooks").mkdir()
     (tmp_path / "runbooks" / "node-facts.yaml").write_text(needy)
-    path = write('rules: [{name: rest, when: "true", runbook: node-facts, node: alert.source}]\n')
+    path = write('rules: [{name: rest, when: alert.fingerprint != "", runbook: node-facts, node: alert.source}]\n')
 
     (finding,) = lint_rules(path, RunbookFolder(tmp_path / "runbooks"))
 
@@ -370,4 +393,4 @@ def test_the_schema_for_editors_refuses_what_is_not(old: str, new: str) -> None:
 
 
 def test_the_words_of_a_generic_source_are_those_that_are_read() -> None:
-    assert {*GenericEntry.model_fields} - {"kind", "secret_files"} == {*WORDS}
+    assert {*GenericEntry.model_fields} - {"kind", "secret_files", "token"} == {*WORDS}

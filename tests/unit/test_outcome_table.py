@@ -631,7 +631,7 @@ class TestRetry:
         seen = end(player)
 
         assert seen == (NodeRunState.FAILED, Verdict.NOT_CURED)
-        assert player.sent.count("cure.run") == 3
+        assert player.sent.count("cure.run") == 2
 
     def test_a_failure_that_left_the_node_well_is_not_tried_again(self) -> None:
         answers = {"cure.check": [exits(0, "t")], "cure.run": [exits(5)], "cure.verify": [exits(0)]}

@@ -48,6 +48,7 @@ ROUTES: list[tuple[str, str, object, set[Role]]] = [
     ("GET", "/api/v1/inventory", None, READERS),
     ("GET", "/api/v1/nodes", None, READERS),
     ("GET", "/api/v1/nodes/{node}", None, READERS),
+    ("GET", "/api/v1/nodes/{node}/survey", None, READERS),
     ("POST", "/api/v1/nodes/{node}/hold", HOLD, {Role.OPERATOR}),
     ("POST", "/api/v1/nodes/{node}/release", {}, {Role.OPERATOR}),
     ("GET", "/api/v1/attempts/{attempt_id}/output", None, READERS),
@@ -59,6 +60,10 @@ ROUTES: list[tuple[str, str, object, set[Role]]] = [
     ("POST", "/api/v1/resume", {"reason": "x"}, {Role.ADMIN}),
     ("POST", "/api/v1/breakers/{breaker}/reset", {"reason": "x"}, {Role.ADMIN}),
     ("GET", "/api/v1/deliveries/{delivery_id}", None, READERS),
+    ("GET", "/api/v1/notices", None, READERS),
+    ("GET", "/api/v1/sweeps", None, READERS),
+    ("POST", "/api/v1/sweeps/{sweep}/run", {}, {Role.OPERATOR}),
+    ("GET", "/api/v1/fleet", None, READERS),
     ("GET", "/api/v1/audit", None, READERS),
     ("GET", "/api/v1/audit/timeline", None, READERS),
     ("GET", "/metrics", None, READERS),
@@ -84,6 +89,7 @@ FILLED = {
     "attempt_id": "none",
     "node": "gpu-01",
     "name": "node-facts",
+    "sweep": "none",
 }
 
 

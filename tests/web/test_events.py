@@ -119,7 +119,7 @@ class Listener:
     """Reads a stream in a thread of its own until it ends."""
 
     def __init__(self, server: str, api: Api, run_id: str) -> None:
-        """Begin to listen."""
+        """Begin to listen, and return with the first event of the run."""
         self.text = ""
         self.began = threading.Event()
         self._url = f"{server}/api/v1/runs/{run_id}/events"
@@ -132,7 +132,8 @@ class Listener:
         with httpx.stream("GET", self._url, headers=self._headers, timeout=DEADLINE) as answer:
             for part in answer.iter_text():
                 self.text += part
-                self.began.set()
+                if "\ndata: " in self.text:
+                    self.began.set()
 
     def heard(self) -> list[tuple[int, str]]:
         """Return what was heard once the stream has ended."""

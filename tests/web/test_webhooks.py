@@ -30,6 +30,12 @@ sources:
   graf: {{kind: grafana, secret_files: [graf, graf.old]}}
   pd: {{kind: pagerduty, secret_files: [pd, pd.old]}}
   cw: {{kind: cloudwatch, topics: ["{TOPIC}"]}}
+  mute:
+    kind: generic
+    token: prom
+    fingerprint: item.key
+    status: '"firing"'
+    labels: '{{"alertname": "muted"}}'
   own:
     kind: generic
     secret_files: [own, own.old]
@@ -209,6 +215,19 @@ def test_every_stranger_gets_the_same_answer_and_nothing_is_kept(desk: Desk) -> 
     told = [(line["source"], line["reason"]) for line in lines if line["event"] == "delivery.stranger"]
     assert len(told) == len(answers)
     assert told[0] == ("none", "There is no source of this name.")
+
+
+def test_a_sender_that_cannot_sign_shows_a_token_and_no_signature_stands_for_it(desk: Desk) -> None:
+    body = b'{"key": "k1"}'
+    signature = senders.by_standard(body, senders.SECRET, desk.clock.at)
+
+    shown = desk.send("mute", body, {"Authorization": f"Bearer {desk.token}"})
+    signed = desk.send("mute", body, signature)
+    elsewhere = desk.send("own", desk.body("own"), {"Authorization": f"Bearer {desk.token}"})
+
+    assert (shown.status_code, shown.json()["alerts"]) == (202, 1)
+    assert (signed.status_code, elsewhere.status_code) == (401, 401)
+    assert signed.text == elsewhere.text
 
 
 def test_a_token_of_the_right_name_without_the_role_delivers_nothing(desk: Desk) -> None:

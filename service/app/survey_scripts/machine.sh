@@ -11,7 +11,7 @@ lock=/run
 hung_smi() {
   local status
   { grep -lsE '^Name:[[:space:]]+nvidia-smi$' "$processes"/[0-9]*/status || [ $? -le 2 ]; } | while read -r status; do
-    if grep -qsE '^State:[[:space:]]+D' "$status"; then echo "${status//[^0-9]/}"; fi
+    if grep -qsE '^State:[[:space:]]+D' "$status"; then basename "${status%/status}"; fi
   done
 }
 

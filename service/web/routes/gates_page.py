@@ -98,9 +98,10 @@ def _page(
         gate=gate,
         run=full.view.run,
         said=full.view.said,
-        survey=getattr(full.view, "survey", None),
+        survey=gate.survey,
         open_now=gate.state is GateState.OPEN,
         needs_tick=needs_tick(gate),
+        ended=full.node_run.state.ended,
         looks_again=_goes_on(full),
         outcome=_outcome(full, now),
         refusal=str(refusal) if refusal else "",
@@ -120,10 +121,12 @@ def _outcome(full: GateInFull, now: datetime) -> str:
     node_run = full.node_run
     if node_run.state is NodeRunState.WAITING and node_run.wake_at is not None and node_run.wake_at <= now:
         # Its reason was written before the answer was.
-        return f"{node_run.node} goes on in a moment."
+        if full.view.gate.state.lets_run:
+            return f"{node_run.node} goes on in a moment."
+        return f"{node_run.node}: the step is not run, and this page says in a moment how it ends."
     verdict = f", verdict {node_run.verdict}" if node_run.verdict else ""
-    why = f": {node_run.reason}" if node_run.reason else ""
-    return f"{node_run.node} is {node_run.state}{verdict}{why}"
+    why = f". {node_run.reason}" if node_run.reason else ""
+    return f"{node_run.node}: {node_run.state}{verdict}{why}"
 
 
 def _open_gates(service: Service, person: Person) -> tuple[list[GateView], bool]:

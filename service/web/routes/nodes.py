@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 
 from service.app.hold_node import hold_node, release_node
 from service.app.ports import Reader
+from service.app.show_survey import show_survey
 from service.domain.node import Inventory, Node
 from service.domain.run import HOLDING_STATES, Hold, NodeRun
 from service.web.auth import Holds, Reads
@@ -14,6 +15,7 @@ from service.web.routes.common import API, NodePath, Serving, operation_id
 from service.web.schemas.common import Listed
 from service.web.schemas.node import HoldAnswer, HoldDetail, HoldRequest, NodeDetail, Released, ReleaseRequest
 from service.web.schemas.query import NodesQuery
+from service.web.schemas.survey import SurveyDetail
 
 router = APIRouter(
     generate_unique_id_function=operation_id,
@@ -38,6 +40,15 @@ def show_node(service: Serving, _person: Reads, node: NodePath) -> NodeDetail:
     """Show one node of the inventory; 409 when it is not clear which machine it is, or whether there is one."""
     inventory = service.inventory.current()
     return _shown(service, [inventory.node(node)], inventory=inventory)[0]
+
+
+@router.get("/{node}/survey", summary="Look at what runs on a node", responses=declared(404, 409))
+def survey_node(service: Serving, _person: Reads, node: NodePath) -> SurveyDetail:
+    """Ask the node and its cluster, by scripts that only read, what runs there and who else has it; at most 20 s.
+
+    What is out of reach could not be seen, and says why. 503 when too many look at nodes at this moment.
+    """
+    return SurveyDetail.of(show_survey(service, node))
 
 
 @router.post("/{node}/hold", summary="Hold a node", responses=declared_with_body(404, 409))

@@ -11,6 +11,7 @@ from service.domain.run import Gate, GateState
 from service.domain.runbook import ApprovalKind
 from service.web.schemas.common import DIGEST, GATE_ID, TARGET, Digest, Given, Id, MustReason, Reason, Shown
 from service.web.schemas.problem import Problem
+from service.web.schemas.survey import SurveyDetail
 
 
 class GateDetail(Shown):
@@ -31,6 +32,8 @@ class GateDetail(Shown):
     decided_by: str | None
     decided_at: datetime | None
     reason: str
+    occupants: str = Field(description="What ran on the node when it was opened, on one line; empty: nobody looked.")
+    over: list[str] = Field(description="Why a person is asked though a rule had waived it; empty: for no limit.")
 
     @classmethod
     def of(cls, gate: Gate) -> Self:
@@ -72,6 +75,9 @@ class ApprovalInFull(Approval):
     """A gate with all that an answer rests on: what the check has said, and what would be acted on."""
 
     check_output: CheckOutput
+    survey: SurveyDetail | None = Field(
+        description="What ran on the node when the gate was opened; null: nobody looked. No digest binds it."
+    )
 
     @classmethod
     def seen(cls, view: GateView) -> Self:
@@ -79,7 +85,8 @@ class ApprovalInFull(Approval):
         if view.said is None:
             raise BrokenRule(f"The gate {view.gate.id} was read without what its check has said.")
         said = CheckOutput.model_validate(view.said)
-        return cls.model_validate(Approval.seen(view).model_dump() | {"check_output": said})
+        survey = SurveyDetail.of(view.gate.survey) if view.gate.survey is not None else None
+        return cls.model_validate(Approval.seen(view).model_dump() | {"check_output": said, "survey": survey})
 
 
 class Approve(Given):

@@ -69,6 +69,14 @@ class NodesQuery(Paged):
     limit: int = Field(default=200, ge=1, le=1000, description="Rows of a page.")
 
 
+class FleetQuery(Paged):
+    """Which nodes, in the eyes of which sweep."""
+
+    pool: Filter = Field(default=None, examples=["h100"])
+    sweep: Filter = Field(default=None, examples=["ghost-vram"])
+    limit: int = Field(default=200, ge=1, le=1000, description="Nodes of a page.")
+
+
 class AuditQuery(Paged):
     """Which audit events."""
 

@@ -1,0 +1,230 @@
+"""The page of a gate in a real browser, as wide as a phone: from the link in a notice to the answer."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+
+import pytest
+from playwright.sync_api import Browser
+
+from lab.needs import need_chromium
+from service.app.tokens import create_token
+from service.domain.person import Role
+from service.domain.run import Gate, GateState, NodeRunState, Verdict
+from service.domain.script import ScriptKind
+from service.executors.scripted import ScriptedExecutor, exits
+from service.web.app import create_app
+from tests.support.world import SECOND, SteppedClock, World
+from tests.web.conftest import TARGET, dead_server, hung_server
+from tests.web.phone import NARROW, Phone, phone, served, started_browser
+
+HOSTILE = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">\u202egnp.exe\n"
+ENDLESS = "A" * 10_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Give one browser to all tests; each has a phone of its own in it."""
+    need_chromium()
+    with started_browser() as started:
+        yield started
+
+
+@pytest.fixture
+def executor() -> ScriptedExecutor:
+    """Give a dead server, a hung one, and a node whose check says what a hostile one would."""
+    said = exits(0, targets=(f"{TARGET}/{ENDLESS}", HOSTILE.strip()), stdout=HOSTILE + ENDLESS, stderr=HOSTILE)
+    hostile = dead_server("gpu-03") | {("gpu-03", "abort-dead", ScriptKind.CHECK): [said]}
+    return ScriptedExecutor(dead_server("gpu-01") | hung_server("gpu-02") | hostile)
+
+
+@pytest.fixture
+def url(world: World, browser: Browser) -> Iterator[str]:
+    """Give the address of the service."""
+    with served(create_app(world.service)) as address:
+        yield address
+
+
+@pytest.fixture
+def in_hand(browser: Browser, url: str) -> Iterator[Phone]:
+    """Give a phone that has never been here; nothing may have gone wrong on it afterwards."""
+    with phone(browser, url) as held:
+        yield held
+        assert (held.complaints, held.foreign) == ([], [])
+
+
+def opened(world: World, node: str = "gpu-01", reason: str = "readers hang") -> Gate:
+    """Request the cure of a node as `operator`, and return the gate at which it stops."""
+    world.request("abort-stuck-fuse", node, reason=reason)
+    world.settle()
+    return next(gate for gate in world.open_gates() if gate.node == node)
+
+
+def token(world: World, person: str = "second", role: Role = Role.APPROVER) -> str:
+    """Return a new token of a person."""
+    return create_token(world.service, person, roles=frozenset({role, Role.VIEWER}), person=person, by="test")
+
+
+def gate_now(world: World, gate: Gate) -> Gate:
+    """Return a gate as it is stored now."""
+    return world.service.store.read(lambda reader: reader.gate(gate.id))
+
+
+def test_a_second_person_comes_from_nothing_and_cures_the_node(world: World, in_hand: Phone) -> None:
+    gate, page = opened(world, "gpu-02"), in_hand.page
+
+    in_hand.open(f"/gates/{gate.id}")
+    in_hand.sign_in(token(world))
+    shown = in_hand.says()
+    page.get_by_role("button", name="Approve on gpu-02").tap()
+    untouched = gate_now(world, gate)
+    page.get_by_label("I have read what would be acted on").check()
+    page.get_by_role("button", name="Approve on gpu-02").tap()
+    page.get_by_text("The gate is approved by second").wait_for()
+    world.settle()
+    in_hand.open(f"/gates/{gate.id}")
+
+    node_run = world.service.store.read(lambda reader: reader.node_run(gate.node_run_id))
+    assert TARGET in shown
+    assert untouched == gate
+    assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED)
+    assert "gpu-02: succeeded, verdict cured" in in_hand.says()
+
+
+def test_a_denial_with_its_reason_is_one_form(world: World, in_hand: Phone) -> None:
+    gate, page = opened(world), in_hand.page
+    in_hand.open(f"/gates/{gate.id}")
+    in_hand.sign_in(token(world))
+
+    page.get_by_role("button", name="Deny").tap()
+    untouched = gate_now(world, gate)
+    page.get_by_label("Reason for a denial").fill("an upload runs")
+    page.get_by_role("button", name="Deny").tap()
+    page.get_by_text("The gate is denied by second").wait_for()
+
+    assert untouched == gate
+    assert (gate_now(world, gate).state, gate_now(world, gate).reason) == (GateState.DENIED, "an upload runs")
+
+
+def test_the_requester_sees_no_button_and_why(world: World, in_hand: Phone) -> None:
+    gate = opened(world, "gpu-02")
+
+    in_hand.open(f"/gates/{gate.id}")
+    in_hand.sign_in(token(world, "operator"))
+
+    assert in_hand.page.get_by_role("button", name="Approve").count() == 0
+    assert "operator requested this run and may not answer its gate." in in_hand.says()
+
+
+def test_what_happened_while_the_page_was_open_is_told(
+    world: World, browser: Browser, url: str, clock: SteppedClock
+) -> None:
+    ann, bob = token(world, "ann"), token(world, "bob")
+    gate = opened(world)
+    with ExitStack() as stack:
+        slow, late = (stack.enter_context(phone(browser, url)) for _ in range(2))
+        for held, shown in ((slow, ann), (late, bob)):
+            held.open(f"/gates/{gate.id}")
+            held.sign_in(shown)
+        world.answer(gate, by=SECOND)
+        slow.page.get_by_role("button", name="Approve").tap()
+        slow.page.get_by_role("alert").wait_for()
+        told = slow.says()
+        world.settle()
+        other = opened(world, "gpu-03")
+        late.open(f"/gates/{other.id}")
+        clock.at += timedelta(minutes=59)
+        late.page.reload()
+        clock.at += timedelta(minutes=2)
+        late.page.get_by_role("button", name="Approve").tap()
+        late.page.get_by_role("alert").wait_for()
+
+        assert "The gate is approved by second: seen." in told
+        assert "nothing was run" in late.says()
+        assert gate_now(world, other) == other
+        assert late.page.get_by_role("button", name="Approve").count() == 0
+
+
+def test_two_taps_are_one_answer(world: World, in_hand: Phone) -> None:
+    gate = opened(world)
+    in_hand.open(f"/gates/{gate.id}")
+    in_hand.sign_in(token(world))
+
+    in_hand.page.get_by_role("button", name="Approve").dblclick()
+    in_hand.page.get_by_text("The gate is approved by second").wait_for()
+
+    run = world.service.store.read(lambda reader: reader.run(gate.run_id))
+    assert world.facts(run).count("gate.approved") == 1
+
+
+def test_hostile_output_neither_runs_nor_widens_the_page(world: World, browser: Browser, url: str) -> None:
+    gate, shown = opened(world, "gpu-03", HOSTILE + ENDLESS[:1000]), token(world)
+
+    with phone(browser, url, size=NARROW) as held:
+        held.open(f"/gates/{gate.id}")
+        held.sign_in(shown)
+        held.page.get_by_text("What would run on gpu-03").tap()
+        title, overhang = held.page.title(), held.overhang()
+        held.open("/gates")
+
+        assert title == "gpu-03: Abort connections whose server is provably gone"
+        assert (overhang, held.overhang()) == (0, 0)
+        assert (held.complaints, held.foreign) == ([], [])
+
+
+def test_all_of_it_works_without_scripts(world: World, browser: Browser, url: str) -> None:
+    gate, shown = opened(world), token(world)
+
+    with phone(browser, url, scripts=False) as held:
+        held.open(f"/gates/{gate.id}")
+        held.sign_in(shown)
+        left = held.page.locator("time").inner_text()
+        held.page.get_by_text("What would run on gpu-01").tap()
+        held.page.get_by_label("The step's script").wait_for()
+        held.page.get_by_role("button", name="Approve").tap()
+        held.page.get_by_text("The gate is approved by second").wait_for()
+
+        assert left == "59 min"
+        assert gate_now(world, gate).decided_by == "second"
+
+
+def test_a_link_in_a_chat_finds_who_has_signed_in_and_a_foreign_form_finds_nobody(
+    world: World, in_hand: Phone, url: str
+) -> None:
+    gate, page = opened(world), in_hand.page
+    in_hand.open("/sign-in")
+    in_hand.sign_in(token(world))
+    page.get_by_role("heading", name="Gates that wait").wait_for()
+
+    page.goto("about:blank")
+    page.set_content(f'<a href="{url}/gates/{gate.id}">approve?</a>')
+    page.get_by_role("link").tap()
+    page.get_by_role("button", name="Approve").wait_for()
+    page.goto("about:blank")
+    fields = f'<input name="answer" value="approve"><input name="digest" value="{gate.digest}">'
+    page.set_content(f'<form method="post" action="{url}/gates/{gate.id}/answer">{fields}<button>win</button></form>')
+    page.get_by_role("button").tap()
+    page.get_by_text("Nothing was done.").wait_for()
+
+    assert gate_now(world, gate) == gate
+    in_hand.complaints.clear()
+
+
+def test_everything_that_is_tapped_is_large_enough_for_a_thumb(world: World, in_hand: Phone) -> None:
+    gate, page = opened(world, "gpu-02"), in_hand.page
+    in_hand.open(f"/gates/{gate.id}")
+    heights = [*_heights(in_hand)]
+    in_hand.sign_in(token(world))
+    heights += _heights(in_hand)
+    page.goto(f"{in_hand.url}/gates")
+    heights += _heights(in_hand)
+
+    assert [one for one in heights if one < 44] == []
+    assert len(heights) > 10
+
+
+def _heights(held: Phone) -> list[float]:
+    """Return the heights, in CSS pixels, of all that can be tapped; a box is as high as its label."""
+    tapped = held.page.locator("a, button, summary, textarea, input:not([type=hidden], [type=checkbox]), label.tick")
+    boxes = [one.bounding_box() for one in tapped.all() if one.is_visible()]
+    return [box["height"] for box in boxes if box is not None]
