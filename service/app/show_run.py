@@ -23,7 +23,7 @@ from service.domain.run import (
     StepResult,
     run_state,
 )
-from service.domain.script import Stream
+from service.domain.script import Stream, unconfined_of
 from service.domain.shown_text import shown
 from service.domain.survey import Survey
 
@@ -90,6 +90,8 @@ class GateView:
     may_not: str
     #: None in lists, which never carry output.
     said: Said | None = None
+    #: Why its check was not kept from touching the node; empty: it was. None in lists.
+    unconfined: str | None = None
 
     @property
     def survey(self) -> Survey | None:
@@ -162,7 +164,8 @@ def show_gate(service: Service, gate_id: str, *, person: Person) -> GateView:
     def look(reader: Reader) -> GateView:
         gate = as_of(reader.gate(gate_id), now)
         view = _gate_view(gate, reader.run(gate.run_id), person=person)
-        return replace(view, said=_said(reader, reader.attempt(gate.check_attempt_id)))
+        check = reader.attempt(gate.check_attempt_id)
+        return replace(view, said=_said(reader, check), unconfined=unconfined_of(check.reason))
 
     return service.store.read(look)
 

@@ -90,6 +90,11 @@ class Endpoint:
     document: str = "AWS-RunShellScript"
     document_hash: str | None = None
 
+    @property
+    def unconfined(self) -> str:
+        """Return why its looks are not confined, as far as it is known before one; empty: they are to be."""
+        return "the inventory says confine: off" if self.confine is Confine.OFF else ""
+
 
 @dataclass(frozen=True)
 class Node:

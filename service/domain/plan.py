@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.domain.errors import Conflict, InvalidInput
-from service.domain.node import Confine, Controller, Inventory, Node
+from service.domain.node import Controller, Inventory, Node
 from service.domain.param import check_param
 from service.domain.runbook import ParamValue, Runbook, Step, Where
 from service.domain.script import ScriptKind, render, sha256
@@ -81,7 +81,7 @@ def _unconfined(
     nodes: tuple[Node, ...], *, controllers: Mapping[str, Mapping[str, str]], inventory: Inventory
 ) -> tuple[str, ...]:
     machines = [node.endpoint for node in nodes] + [inventory.controllers[name].endpoint for name in controllers]
-    return tuple(f"{one.name}: the inventory says confine: off" for one in machines if one.confine is Confine.OFF)
+    return tuple(f"{one.name}: {one.unconfined}" for one in machines if one.unconfined)
 
 
 def gate_digest(*, plan_digest: str, node: str, step: str, boot_id: str, targets: tuple[str, ...]) -> str:

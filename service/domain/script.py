@@ -72,6 +72,8 @@ class NotStarted(StrEnum):
     CLOCK = "clock"
     FOLDER = "folder"
     REFUSED = "refused"
+    #: It could not be confined, where it must be.
+    UNCONFINED = "unconfined"
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,20 @@ class Report:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     facts: Facts | None = None
+
+
+#: How a report says, at its end, what did not keep a script that only reads from touching the machine.
+_UNCONFINED = "Unconfined: "
+
+
+def say_unconfined(why: str) -> str:
+    """Return the sentence with which a report ends whose script was not confined."""
+    return f"{_UNCONFINED}{why}."
+
+
+def unconfined_of(reason: str) -> str:
+    """Return what a report's reason says of it; empty: it was confined, as far as is known."""
+    return reason.partition(_UNCONFINED)[2].removesuffix(".")
 
 
 def render(*, prelude: str, body: str, environment: Mapping[str, str]) -> str:

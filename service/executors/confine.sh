@@ -138,13 +138,15 @@ deny=0600000001000500 deny_unknown=0600000026000500 allow=060000000000ff7f
 
 # Set $inside to what stands before a script that only reads; leave it empty where nothing can, and say so in the record.
 confine_script() {
-  local program said='' must='' forbidden machine foreign user operations=()
+  local python=/usr/libexec/platform-python said='' must='' forbidden machine foreign user operations=()
   local -A calls
   [ "$confine" != required ] || must=must
-  if program=$(command -v perl); then
-    inside=("$program" -e "$confine_perl")
-  elif program=$(command -v python3) || { program=/usr/libexec/platform-python && [ -x "$program" ]; }; then
-    inside=("$program" -I -S -c "$confine_python")
+  if hash perl; then
+    inside=("${BASH_CMDS[perl]}" -e "$confine_perl")
+  elif hash python3; then
+    inside=("${BASH_CMDS[python3]}" -I -S -c "$confine_python")
+  elif [ -x "$python" ]; then
+    inside=("$python" -I -S -c "$confine_python")
   else
     said=interpreter:2
   fi
@@ -165,7 +167,7 @@ confine_script() {
   fi
   filter_calls
   inside+=("$dir/unconfined" "$must" "$said" "${#operations[@]}" "${operations[@]}")
-}
+} 2>/dev/null
 
 # Set $calls to the numbers of the system calls that are made here, $forbidden to those that a script may not make.
 list_calls() {
@@ -173,14 +175,14 @@ list_calls() {
     x86_64)
       machine=3e0000c0 foreign=3500000100000040$deny # the numbers of x32
       calls=([prctl]=157 [seccomp]=317 [capset]=126 [setresuid]=117 [setresgid]=119 [setgroups]=116 [fchownat]=260
-        [mount]=165 [unshare]=272 [close]=3 [openat]=257 [clone]=56 [ioctl]=16 [mkdirat]=258 [mknodat]=259)
+        [mount]=165 [unshare]=272 [close]=3 [openat]=257 [clone]=56 [ioctl]=16 [syslog]=103 [mkdirat]=258 [mknodat]=259)
       forbidden='101 310 311 312 165 166 155 308 272 175 313 176 246 320 169 167 168 170 171 164 227 321 298 323 248
         249 250 304 163 179 172 173 65 220 30 69 70 240 241 300 256 279 153'
       ;;
     aarch64)
       machine=b70000c0 foreign=''
       calls=([prctl]=167 [seccomp]=277 [capset]=91 [setresuid]=147 [setresgid]=149 [setgroups]=159 [fchownat]=54
-        [mount]=40 [unshare]=97 [close]=57 [openat]=56 [clone]=220 [ioctl]=29 [mkdirat]=34 [mknodat]=33)
+        [mount]=40 [unshare]=97 [close]=57 [openat]=56 [clone]=220 [ioctl]=29 [syslog]=116 [mkdirat]=34 [mknodat]=33)
       forbidden='117 270 271 272 40 39 41 268 97 105 273 106 104 294 142 224 225 161 162 170 112 280 241 282 217
         218 219 265 89 60 193 192 196 189 188 180 181 262 238 239 58'
       ;;
@@ -294,9 +296,15 @@ filter_calls() {
   filter+=15000001b3010000$deny_unknown                # clone3: the C library then takes clone, whose flags can be seen
   printf -v hex %04x "${calls[clone]}"
   filter+=15000004${hex:2}${hex:0:2}0000'2000000010000000450000010000027e'$deny$allow # with a namespace of any kind
+  # CAP_SYSLOG reads the kernel's log, and clears it: SYSLOG_ACTION_READ_ALL and the two that ask for a size are let in.
+  printf -v hex %04x "${calls[syslog]}"
+  filter+=15000006${hex:2}${hex:0:2}0000'2000000010000000'
+  filter+='15000300030000001500020009000000150001000a000000'$deny$allow
   printf -v hex %04x "${calls[ioctl]}"
-  filter+=15000005${hex:2}${hex:0:2}0000'2000000018000000'
-  filter+=1500020012540000'5400000000ff00001500000100690000'$deny # TIOCSTI, and those of IPMI
+  filter+=15000007${hex:2}${hex:0:2}0000'2000000018000000'
+  # What acts for whoever may open it to read: TIOCSTI, and those of IPMI, of loop devices and of discs.
+  filter+='15000400125400005400000000ff0000'             # TIOCSTI; else the letter of a kind
+  filter+='150002000069000015000100004c00001500000100530000'$deny
   filter+=$allow
   call privileges privileges prctl 38 1 0 0 0
   call filter privileges seccomp 1 0 "p$filter"

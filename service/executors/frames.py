@@ -224,7 +224,7 @@ def _report(frame: _Frame, endpoint: Endpoint) -> Report:
 def _of_script(state: ReportState, frame: _Frame, reason: str, *, node: str) -> Report:
     first, *kept_back = frame.word("unconfined").split() or [""]
     if first == "refused" and state is _FINISHED:
-        refused = _not_started(NotStarted.REFUSED, reasons.not_confined(node, kept_back))
+        refused = _not_started(NotStarted.UNCONFINED, reasons.not_confined(node, kept_back))
         return replace(refused, boot_id=frame.word("boot_id") or None, facts=_facts(frame))
     targets, left_out = read_targets(frame.data("targets"))
     still_open = [stream.value for stream in Stream if frame.flag(f"{stream}_open")] if state is _FINISHED else []
@@ -297,7 +297,14 @@ def _why_not(cause: NotStarted, frame: _Frame, endpoint: Endpoint) -> str:
             return reasons.wrong_view(endpoint, _facts(frame))
         case NotStarted.OTHER_BOOT | NotStarted.VOID | NotStarted.NO_SPACE:
             return _PLAIN[cause](node)
-        case NotStarted.UNREACHABLE | NotStarted.HOST_KEY | NotStarted.LOGIN | NotStarted.SUDO | NotStarted.REFUSED:
+        case (
+            NotStarted.UNREACHABLE
+            | NotStarted.HOST_KEY
+            | NotStarted.LOGIN
+            | NotStarted.SUDO
+            | NotStarted.REFUSED
+            | NotStarted.UNCONFINED
+        ):
             raise InvalidInput("The envelope never says this of itself.")
 
 

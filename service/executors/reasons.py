@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from service.domain.node import Endpoint, ExecutorKind
-from service.domain.script import Facts
+from service.domain.script import Facts, say_unconfined
 from service.domain.shown_text import shown_moment
 
 
@@ -160,7 +160,7 @@ def still_open(streams: Sequence[str]) -> str:
 
 def unconfined(parts: Sequence[str]) -> str:
     """Say what did not keep a script that only reads from touching the node; nothing when all held."""
-    return f"Unconfined: {_loose(parts)}." if parts else ""
+    return say_unconfined(_loose(parts)) if parts else ""
 
 
 def not_confined(node: str, parts: Sequence[str]) -> str:

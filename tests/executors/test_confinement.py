@@ -172,7 +172,7 @@ def test_where_nothing_can_confine_the_report_says_so(scene: Scene) -> None:
     required, unsaid = scene.start("id -u", path=path)
 
     assert (tried.exit_code, said, tried.reason) == (0, "0\n", "Unconfined: neither perl nor python3 is there.")
-    assert (required.state, required.not_started, unsaid) == (ReportState.NOT_STARTED, NotStarted.REFUSED, "")
+    assert (required.state, required.not_started, unsaid) == (ReportState.NOT_STARTED, NotStarted.UNCONFINED, "")
     assert "confine: required of gpu-01" in required.reason
     assert "neither perl nor python3 is there" in required.reason
 

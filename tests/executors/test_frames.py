@@ -129,7 +129,7 @@ def test_a_script_that_could_not_be_confined_as_it_must_be_was_not_started() -> 
 
     assert (report.state, report.not_started, report.facts) == (
         ReportState.NOT_STARTED,
-        NotStarted.REFUSED,
+        NotStarted.UNCONFINED,
         FACTS,
     )
     assert "it keeps the rights of its user (Operation not permitted). Nothing was started." in report.reason

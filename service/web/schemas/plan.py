@@ -68,6 +68,10 @@ class PlanPreview(Shown):
     digest: str
     params: dict[str, str | int | bool] = Field(description="Every parameter, defaults included.")
     nodes: list[str]
+    unconfined: list[str] = Field(
+        description="Where what only reads is not confined by the machine's kernel, and why, as far as it is known.",
+        examples=[["gpu-01: the inventory says confine: off"]],
+    )
     items: list[NodePlan] = Field(description="The scripts for the first nodes.")
 
     @classmethod
@@ -84,5 +88,6 @@ class PlanPreview(Shown):
             digest=plan.digest,
             params=dict(plan.params),
             nodes=list(plan.nodes),
+            unconfined=list(plan.unconfined),
             items=[NodePlan.of(node, tuple(found)) for node, found in scripts.items()],
         )
