@@ -7,6 +7,7 @@ from service.app.service import Service
 from service.domain.audit import Fact
 from service.domain.errors import Conflict, Forbidden, InvalidInput
 from service.domain.person import Person, Role, way_to_role
+from service.domain.person_name import is_among
 from service.domain.run import Gate, GateState, Run
 from service.domain.runbook import ApprovalKind
 from service.domain.shown_text import shown_moment
@@ -57,7 +58,7 @@ def check_may_answer(gate: Gate, run: Run, *, person: Person) -> None:
                 raise _lacks(person, Role.OPERATOR, Role.APPROVER)
         case ApprovalKind.SECOND_PERSON | ApprovalKind.NONE:
             # Who requested it hears that first: another role would not help him.
-            if person.name in run.requesters:
+            if is_among(person.name, run.requesters):
                 raise Forbidden(
                     f"{person.name} requested this run and may not answer its gate.",
                     f"It needs an approver who did not request it; to withdraw the run: unstick cancel {run.id}",

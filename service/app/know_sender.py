@@ -8,7 +8,7 @@ import structlog
 from service.app.service import Service
 from service.app.tokens import valid_token
 from service.domain.errors import ConfigInvalid, Unauthenticated, Unavailable
-from service.domain.person import Permission, Person
+from service.domain.person import Permission
 from service.domain.rule import AlertSource
 
 #: One answer to everybody who is not known: it tells neither which sources there are nor what was wrong.
@@ -45,7 +45,7 @@ def know_by_token(service: Service, name: str, *, headers: Mapping[str, str]) ->
     except Unauthenticated as error:
         log.info("delivery.stranger", source=name, reason=error.reason)
         return None
-    if token.name != source.token or not Person(token.person, token.roles).may(Permission.DELIVER):
+    if token.name != source.token or not token.owner.may(Permission.DELIVER):
         reason = f"The token {token.name} may not deliver for this source."
         log.info("delivery.stranger", source=name, reason=reason)
         return None

@@ -188,6 +188,8 @@ def _why(run: Run) -> str:
             return f"rule {name}{reason}"
         case TriggerKind.SWEEP:
             return f"sweep {name}{reason}"
+        case TriggerKind.BY_HAND:
+            return f"played by hand, imported by {line(run.requested_by)}{reason}"
         case TriggerKind.ESCALATION:
             return f"escalation of run {name}{reason}"
         case _:

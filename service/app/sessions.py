@@ -11,7 +11,7 @@ from service.app.service import Service
 from service.app.tokens import valid_token
 from service.domain.audit import Fact
 from service.domain.errors import Unauthenticated, Unavailable
-from service.domain.person import Permission, Person
+from service.domain.person import Permission
 from service.domain.script import sha256
 from service.domain.session import LONGEST, LONGEST_IDLE, Session
 
@@ -44,7 +44,7 @@ def open_session(service: Service, token: str, *, address: str, before: str = ""
         known = valid_token(service, token)
     except Unauthenticated as error:
         raise REFUSED from error
-    if not Person(known.person, known.roles).may(Permission.READ):
+    if not known.owner.may(Permission.READ):
         raise REFUSED
     secret, now = secrets.token_urlsafe(32), service.clock.now()
     session = Session(service.clock.new_id(), sha256(secret), known, now, now)

@@ -98,7 +98,7 @@ def entry(event: AuditEvent) -> Entry:
         run=fact.run_id,
         node=fact.node,
         step=fact.step,
-        text=tell(fact.action, fact.body),
+        text=_told_by_hand(tell(fact.action, fact.body), fact.body),
     )
 
 
@@ -136,6 +136,16 @@ def _tell_requested(_action: str, body: Mapping[str, Any]) -> str:
     shown = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
     kind = "a dry run of " if body.get("dry_run") else ""
     return _with_reason(f"Requested {kind}{body.get('runbook')} on {shown}", body)
+
+
+def _tell_imported(_action: str, body: Mapping[str, Any]) -> str:
+    return f"Brought the journal of a run by hand on {body.get('machine')}, {body.get('lines')} lines."
+
+
+def _told_by_hand(text: str, body: Mapping[str, Any]) -> str:
+    """Add when it happened, by the node's clock, to what was brought into the record later."""
+    place = body.get("by_hand")
+    return f"{text} (by hand, {place.get('at')})" if isinstance(place, Mapping) else text
 
 
 def _tell_attempt(action: str, body: Mapping[str, Any]) -> str:
@@ -197,6 +207,7 @@ def _plain(value: object) -> str:
 
 _TELLING: dict[str, Callable[[str, Mapping[str, Any]], str]] = {
     "run.requested": _tell_requested,
+    "run.imported": _tell_imported,
     "run.ended": _tell_ended,
     "node_run.ended": _tell_ended,
     "alert.judged": _tell_judged,
@@ -205,5 +216,6 @@ _TELLING: dict[str, Callable[[str, Mapping[str, Any]], str]] = {
     "gate.approved": _tell_gate,
     "gate.denied": _tell_gate,
     "gate.expired": _tell_gate,
+    "gate.overridden": _tell_gate,
     "gate.void": _tell_gate,
 }

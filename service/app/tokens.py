@@ -13,6 +13,7 @@ from service.app.service import Service
 from service.domain.audit import Fact
 from service.domain.errors import Conflict, InvalidInput, NotFound, Unauthenticated, Unavailable
 from service.domain.person import Person, Role, Token
+from service.domain.person_name import person_key
 from service.domain.script import sha256
 from service.domain.shown_text import shown_moment
 
@@ -38,7 +39,9 @@ def create_token(
     token = Token(service.clock.new_id(), name, person, roles, sha256(text), now, expires)
 
     def record(transaction: Transaction) -> None:
-        _refuse_taken(transaction.tokens(), token)
+        known = transaction.tokens()
+        _refuse_taken(known, token)
+        _refuse_lookalike(known, token)
         transaction.add_token(token)
         body = {"name": name, "person": person, "roles": sorted(roles)}
         transaction.append(Fact("token.created", f"token/{token.id}", by, on_behalf_of=person, body=body))
@@ -69,6 +72,17 @@ def _refuse_taken(tokens: Sequence[Token], token: Token) -> None:
     )
 
 
+def _refuse_lookalike(tokens: Sequence[Token], token: Token) -> None:
+    """Raise Conflict when its person is a known one, written otherwise: at a gate both would be one person."""
+    alike = (one.person for one in tokens if person_key(one.person) == person_key(token.person))
+    known = next((person for person in alike if person != token.person), None)
+    if known is not None and all(one.person != token.person for one in tokens):
+        raise Conflict(
+            f"The person {token.person} is {known}, written otherwise; both count as one person.",
+            f"Write it as it is known: --person {shlex.quote(known)}",
+        )
+
+
 def revoke_token(service: Service, token_id: str, *, by: str) -> None:
     """Make a token useless from now on; NotFound."""
 
@@ -85,7 +99,7 @@ def revoke_token(service: Service, token_id: str, *, by: str) -> None:
 def authenticate(service: Service, text: str) -> Person:
     """Return the person of a token; Unauthenticated, with one answer for every cause."""
     token = valid_token(service, text)
-    return Person(token.person, token.roles)
+    return token.owner
 
 
 def valid_token(service: Service, text: str) -> Token:

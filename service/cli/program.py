@@ -14,6 +14,7 @@ COMMANDS: Final = {
     "demo": ("demo",),
     "files": ("lint", "schema"),
     "planning": ("plan",),
+    "by_hand": ("export", "import"),
     "requesting": ("run", "retry", "cancel"),
     "looking": ("runs", "show"),
     "answering": ("approve", "deny", "resolve", "hold", "release"),

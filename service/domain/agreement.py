@@ -108,8 +108,10 @@ class Tale:
                 later = {name: fact.body[name] for name in ("expires_at", "check_attempt_id") if name in fact.body}
                 self.not_comparable += 2 - len(later)
                 words |= later
-            case "approved" | "denied":
-                words |= {"answered_by": fact.person, "reason": fact.body.get("reason", "")}
+            case "approved" | "denied" | "overridden":
+                # What was typed on a node is told by whoever brought the journal.
+                answered_by = fact.body.get("decided_by", fact.person)
+                words |= {"answered_by": answered_by, "reason": fact.body.get("reason", "")}
             case _:
                 words |= {"reason": fact.body.get("reason", "")}
         return words

@@ -201,6 +201,9 @@ _KINDS: Mapping[str, NoticeKind] = {
 
 def kind_of(event: AuditEvent) -> NoticeKind | None:
     """Return what kind of notice an event may make; None: none."""
+    if event.fact.action == "gate.opened" and "by_hand" in event.fact.body:
+        # It was answered on the node before the journal came here.
+        return None
     return _KINDS.get(event.fact.action)
 
 

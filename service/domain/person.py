@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from service.domain.reach import EVERYTHING, Reach
+
 
 class Role(StrEnum):
     """What a token may be used for."""
@@ -19,6 +21,8 @@ class Role(StrEnum):
     ADMIN = "admin"
     #: Delivers alerts, nothing else.
     SOURCE = "source"
+    #: Overrides a gate where policy.yaml allows it, and reads.
+    BREAK_GLASS = "break-glass"
 
 
 class Permission(StrEnum):
@@ -29,11 +33,21 @@ class Permission(StrEnum):
     CANCEL = "cancel"
     RESOLVE = "resolve"
     HOLD = "hold"
+    #: Answer a gate that asks to confirm.
     DECIDE = "decide"
+    #: Answer a gate that asks for a second person, too.
+    APPROVE = "approve"
+    #: Let a gate through that nobody has approved.
+    OVERRIDE = "override"
     TOKENS = "tokens"
     DELIVER = "deliver"
     #: Pause, resume, reset a breaker.
     PAUSE = "pause"
+
+    @property
+    def words(self) -> str:
+        """Return it after `may`, in a sentence."""
+        return "answer this gate" if self in (Permission.DECIDE, Permission.APPROVE) else str(self)
 
 
 _GRANTS: dict[Role, frozenset[Permission]] = {
@@ -48,10 +62,16 @@ _GRANTS: dict[Role, frozenset[Permission]] = {
             Permission.DECIDE,
         }
     ),
-    Role.APPROVER: frozenset({Permission.READ, Permission.DECIDE}),
+    Role.APPROVER: frozenset({Permission.READ, Permission.DECIDE, Permission.APPROVE}),
     Role.ADMIN: frozenset({Permission.READ, Permission.TOKENS, Permission.PAUSE}),
     Role.SOURCE: frozenset({Permission.DELIVER}),
+    Role.BREAK_GLASS: frozenset({Permission.READ, Permission.OVERRIDE}),
 }
+
+
+def granted(role: Role) -> frozenset[Permission]:
+    """Return what a role may do."""
+    return _GRANTS[role]
 
 
 def roles_that_may(permission: Permission) -> tuple[Role, ...]:
@@ -70,10 +90,17 @@ def way_to_role(person: str, *roles: Role) -> str:
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who is known, with the roles of the token that was used."""
+    """Somebody who is known, with the roles and the reach of the token that was used.
+
+    Whether he may do something to a runbook on a node is for `rights.may` to say, not for the roles alone.
+    """
 
     name: str
     roles: frozenset[Role]
+    #: How far the token goes.
+    reach: Reach = EVERYTHING
+    #: Groups that the rights of the policy may name.
+    groups: frozenset[str] = frozenset()
 
     def may(self, permission: Permission) -> bool:
         """Whether one of the roles grants it."""
@@ -100,6 +127,12 @@ class Token:
     expires_at: datetime | None = None
     last_used_at: datetime | None = None
     revoked_at: datetime | None = None
+    reach: Reach = EVERYTHING
+
+    @property
+    def owner(self) -> Person:
+        """Return whose it is, with what it lets him do."""
+        return Person(self.person, self.roles, self.reach)
 
     def valid(self, now: datetime) -> bool:
         """Whether it is neither revoked nor expired."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
+from service.domain.rights import Rights
 from service.domain.survey import NO_LIMITS, OccupantLimits
 
 
@@ -82,6 +83,8 @@ class Policy:
     keep: Keep = Keep()
     #: More than that on a node, and a person answers the gates that a rule has waived.
     occupants: OccupantLimits = NO_LIMITS
+    #: None: roles alone decide who may do what.
+    rights: Rights = None
 
     def frozen(self, now: datetime, pools: Iterable[str]) -> tuple[Freeze, datetime] | None:
         """Return the freeze that lasts longest for a node in these pools, and its end; None when there is none."""

@@ -144,6 +144,8 @@ class TriggerKind(StrEnum):
     ALERT = "alert"
     ESCALATION = "escalation"
     SWEEP = "sweep"
+    #: A person played it from an exported script, and brought the journal.
+    BY_HAND = "by_hand"
 
 
 @dataclass(frozen=True)

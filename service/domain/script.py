@@ -195,13 +195,15 @@ def unconfined_of(reason: str) -> str:
 
 
 def render(*, prelude: str, body: str, environment: Mapping[str, str]) -> str:
-    """Return the script text: `set -euo pipefail`, the exports, the prelude, the body.
-
-    This is the only place in the program that quotes a value for a shell.
-    """
-    exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(environment.items())]
+    """Return the script text: `set -euo pipefail`, the exports, the prelude, the body."""
+    exports = [f"export {name}={shell_word(value)}" for name, value in sorted(environment.items())]
     parts = [PREAMBLE, *exports, prelude.rstrip("\n"), body.rstrip("\n")]
     return "\n".join(part for part in parts if part) + "\n"
+
+
+def shell_word(value: str) -> str:
+    """Return a value as one word of a shell. Nothing else in the program quotes a value that a script is given."""
+    return shlex.quote(value)
 
 
 def sha256(text: str | bytes) -> str:

@@ -69,6 +69,16 @@ def arguments(endpoint: Endpoint) -> list[str]:
             return ["env", "LC_ALL=C", "sudo", "-n", "sh", "-c", _LOADER]
 
 
+def by_hand_player() -> str:
+    """Return the shell program that plays an exported plan on a node."""
+    return files("service.executors").joinpath("by_hand.sh").read_text()
+
+
+def loader() -> str:
+    """Return the program for `sh -c` that reads an envelope on its standard input."""
+    return _LOADER
+
+
 def for_start(order: ScriptOrder, within: OneAnswer | None = None) -> bytes:
     """Return the bytes that start a script once; BrokenRule when an id or a target cannot be sent."""
     return _envelope(order.attempt_id, _settings(order.attempt_id, _start(order, within)))

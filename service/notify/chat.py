@@ -15,10 +15,10 @@ from apprise.common import OverflowMode, PersistentStoreMode
 from apprise.plugins import NotifyBase
 
 from service.app.notice_ports import Outgoing
+from service.app.secret_line import read_line
+from service.app.web_addresses import LOOPBACK
 from service.domain.errors import ConfigInvalid, NotTold
 from service.domain.notice import NoticeKind, Receiver
-from service.notify.addresses import LOOPBACK
-from service.notify.secret_files import read_line
 
 #: Each wait for the service takes at most so long (seconds).
 PATIENCE: Final = 10.0

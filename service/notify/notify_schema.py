@@ -6,9 +6,9 @@ from pydantic import BeforeValidator, Discriminator, Field, WithJsonSchema
 
 from service.app.runbook_json_schema import DIALECT, clean
 from service.app.runbook_schema import Entry, Line, Name, refuse, shown
+from service.app.web_addresses import check_url
 from service.domain.errors import ConfigInvalid
 from service.domain.notice import NoticeKind, Receiver, ReceiverKind
-from service.notify.addresses import check_url
 
 _MANY_A_MINUTE = 600
 

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 import httpx
 
 from service.app.notice_ports import Outgoing
+from service.app.secret_line import read_line
+from service.app.web_addresses import LOOPBACK, check_url
 from service.domain.errors import ConfigInvalid, NotTold
 from service.domain.notice import Receiver
 from service.domain.standard_webhooks import HOW_TO_MAKE_ONE, UNUSABLE, key_of, signature
-from service.notify.addresses import LOOPBACK, check_url
-from service.notify.secret_files import read_line
 
 #: Each wait for the receiver takes at most so long (seconds).
 PATIENCE: Final = 10.0

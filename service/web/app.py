@@ -26,6 +26,7 @@ from service.web.routes import (
     events,
     gates_page,
     health,
+    imports,
     inventory,
     nodes,
     notices,
@@ -41,6 +42,7 @@ from service.web.routes.health import ReadinessCheck
 
 _ROUTERS: tuple[APIRouter, ...] = (
     runs.router,
+    imports.router,
     events.router,
     approvals.router,
     plans.router,

@@ -91,7 +91,7 @@ def test_a_reader_is_told_that_he_may_not_answer(api: Api, confirm: dict[str, An
         if role != "source"
     }
 
-    assert seen == {"viewer": False, "operator": True, "approver": True, "admin": False}
+    assert seen == {"viewer": False, "operator": True, "approver": True, "admin": False, "break-glass": False}
 
 
 def test_an_operator_may_not_answer_a_second_person_gate(api: Api, second_person: dict[str, Any]) -> None:

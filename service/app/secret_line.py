@@ -1,5 +1,6 @@
 """Addresses and secrets that stand in files of their own, one line each."""
 
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -25,4 +26,12 @@ def read_line(path: str) -> str:
         raise ConfigInvalid(f"{path} is empty.", "Write one line of text.")
     if len(data) > _LONGEST or len(text.split()) > 1:
         raise ConfigInvalid(f"{path} holds more than one line or word.", "Write one; another has its own file.")
+    return text
+
+
+def read_secret_line(path: str) -> str:
+    """Return the same of a file that nobody but its owner may read; ConfigInvalid when others may."""
+    text = read_line(path)
+    if stat.S_IMODE(Path(path).stat().st_mode) & 0o077:
+        raise ConfigInvalid(f"Others may read {path}, which is a secret.", f"chmod 0600 {path}")
     return text

@@ -1,0 +1,311 @@
+"""The journal of a run by hand: what it becomes in the record, and how one that was changed is refused."""
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.app.import_run import import_run
+from service.app.resolve import resolve
+from service.domain.errors import Conflict, InvalidInput, NotFound, UnstickError
+from service.domain.run import AttemptState, GateState, NodeRunState, ResolveAs, Run, TriggerKind, Verdict
+from service.domain.script import Stream
+from service.executors.scripted import ScriptedExecutor
+from tests.cli.installation import Installation
+from tests.support.by_hand import BEGIN, YES, export, world_of
+from tests.support.world import OPERATOR, World, local_nodes, outcomes
+
+pytestmark = pytest.mark.needs_root
+SECOND_ANSWERS = (*BEGIN, ("Name:", "bob"), YES)
+
+
+@dataclass(frozen=True)
+class Journals:
+    """Journals that exported scripts have written on this machine."""
+
+    place: Installation
+    second: str
+    denied: str
+    stuck: str
+    unfinished: str
+
+
+@pytest.fixture(scope="module")
+def journals(tmp_path_factory: pytest.TempPathFactory) -> Journals:
+    """Play the scripts once for all tests."""
+    folder = tmp_path_factory.mktemp("by-hand")
+    place = Installation(folder / "place")
+
+    planner = world_of(place.folder / "runbooks", folder)
+
+    def played(name: str, *answers: tuple[str, str], **params: Any) -> str:
+        own = folder / f"{name}-own"
+        own.mkdir()
+        by_hand = export(planner, own, name, **params)
+        _, seen = by_hand.play(*answers)
+        assert "The journal is" in seen, seen
+        return by_hand.journal.read_text()
+
+    second = played("second", *SECOND_ANSWERS)
+    made = Journals(
+        place,
+        second,
+        denied=played("confirm", *BEGIN, (YES[0], "no"), ("Why not:", 'it "is" busy')),
+        stuck=played("free", *BEGIN, verify_exit=9),
+        unfinished=second[: second.rindex("\n", 0, -1) + 1],
+    )
+    planner.close()
+    return made
+
+
+@pytest.fixture
+def world(tmp_path: Path, journals: Journals) -> Iterator[World]:
+    """Give the service, back again, with an empty record."""
+    built = world_of(journals.place.folder / "runbooks", tmp_path)
+    yield built
+    built.close()
+
+
+def bring(world: World, journal: str) -> Run:
+    """Import a journal as the operator."""
+    return import_run(world.service, journal, person=OPERATOR, reason="the database was full")
+
+
+def chained(rows: list[dict[str, Any]]) -> str:
+    """Return a journal whose every hash fits: what somebody can write who has the time."""
+    previous, lines = str(rows[0]["plan"]), []
+    for row in rows:
+        text = json.dumps({name: value for name, value in row.items() if name != "hash"}, separators=(",", ":"))[:-1]
+        previous = hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
+        lines.append(f'{text},"hash":"{previous}"}}\n')
+    return "".join(lines)
+
+
+def rows_of(journal: str) -> list[dict[str, Any]]:
+    """Return the lines of a journal."""
+    return [json.loads(line) for line in journal.splitlines()]
+
+
+def test_a_cure_by_hand_stands_in_the_record_with_its_gate_overridden(world: World, journals: Journals) -> None:
+    run = bring(world, journals.second)
+
+    [node_run] = world.node_runs(run)
+    history = world.history(node_run)
+    assert (run.trigger.kind, run.requested_by, run.requesters) == (
+        TriggerKind.BY_HAND,
+        "operator",
+        ("ann", "operator"),
+    )
+    assert (node_run.state, node_run.verdict) == (NodeRunState.SUCCEEDED, Verdict.CURED)
+    assert {step: str(outcome) for step, outcome in outcomes(node_run).items()} == {"touch": "changed"}
+    assert [(one.kind, one.state, one.exit_code) for one in history.attempts] == [
+        ("check", AttemptState.FINISHED, 0),
+        ("run", AttemptState.FINISHED, 0),
+        ("verify", AttemptState.FINISHED, 0),
+    ]
+    [gate] = history.gates
+    assert (gate.state, gate.decided_by, gate.targets) == (
+        GateState.OVERRIDDEN,
+        "bob (typed by hand)",
+        ("thing-of-n00",),
+    )
+    output = world.service.store.read(lambda reader: reader.output(history.attempts[0].id, Stream.STDOUT))
+    assert output == b"looked at n00\n"
+    assert world.facts(run) == [
+        *("run.requested", "run.imported", "attempt.intended", "attempt.finished", "gate.opened", "gate.overridden"),
+        *(
+            "attempt.intended",
+            "attempt.finished",
+            "attempt.intended",
+            "attempt.finished",
+            "node_run.ended",
+            "run.ended",
+        ),
+    ]
+    assert world.chain_holds()
+
+
+def test_the_digest_is_that_of_the_plan(world: World, journals: Journals) -> None:
+    run = bring(world, journals.second)
+
+    plan = json.loads(journals.place("plan", "second", "--node", "n00", "--json").stdout)
+    assert run.digest == plan["digest"]
+
+
+def test_each_fact_names_the_line_and_who_typed(world: World, journals: Journals) -> None:
+    run = bring(world, journals.second)
+
+    events = world.service.store.read(lambda reader: reader.audit_after(0, run_id=run.id, limit=100))
+    [overridden] = [event.fact for event in events if event.fact.action == "gate.overridden"]
+    assert (overridden.person, overridden.on_behalf_of, overridden.body["by_hand"]["line"]) == ("operator", "bob", 5)
+    told = [event.fact.body["by_hand"]["line"] for event in events if event.fact.action != "run.imported"]
+    assert told == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10]
+
+
+def test_a_denial_by_hand_is_a_denial(world: World, journals: Journals) -> None:
+    run = bring(world, journals.denied)
+
+    [node_run] = world.node_runs(run)
+    [gate] = world.history(node_run).gates
+    assert (node_run.state, node_run.verdict) == (NodeRunState.DENIED, None)
+    assert (gate.state, gate.reason) == (GateState.DENIED, 'it "is" busy')
+    assert world.chain_holds()
+
+
+def test_an_unknown_outcome_stays_stuck_until_it_is_resolved(world: World, journals: Journals) -> None:
+    run = bring(world, journals.stuck)
+
+    [node_run] = world.node_runs(run)
+    assert (node_run.state, node_run.verdict) == (NodeRunState.STUCK, Verdict.UNKNOWN)
+    assert world.chain_holds()
+    resolve(world.service, run.id, node="n00", resolve_as=ResolveAs.FAILED, reason="looked", person=OPERATOR)
+    world.settle()
+    [node_run] = world.node_runs(run)
+    assert (node_run.state, node_run.verdict) == (NodeRunState.FAILED, Verdict.UNKNOWN)
+    assert world.chain_holds()
+
+
+def test_a_journal_is_imported_once(world: World, journals: Journals) -> None:
+    run = bring(world, journals.second)
+
+    with pytest.raises(Conflict, match="in the record already") as refused:
+        bring(world, journals.second)
+
+    assert refused.value.way_out == f"Look at it: unstick show {run.id}"
+
+
+def test_a_journal_without_its_end_is_unfinished(world: World, journals: Journals) -> None:
+    with pytest.raises(Conflict, match="unfinished: its last line, 9, is result"):
+        bring(world, journals.unfinished)
+
+
+def test_a_runbook_that_has_changed_since_can_still_be_imported(world: World, journals: Journals) -> None:
+    file = journals.place.folder / "runbooks" / "second.yaml"
+    before = file.read_text()
+    file.write_text(before.replace("Act on a thing", "Act on another thing"))
+    try:
+        run = bring(world, journals.second)
+    finally:
+        file.write_text(before)
+
+    events = world.service.store.read(lambda reader: reader.audit_after(0, run_id=run.id, limit=100))
+    [imported] = [event.fact.body for event in events if event.fact.action == "run.imported"]
+    assert imported["runbook_is_offered_now"] is False
+
+
+def test_a_node_that_nobody_knows_is_refused(tmp_path: Path, journals: Journals) -> None:
+    world = World.build(
+        f"sqlite:///{tmp_path}/unstick.db",
+        ScriptedExecutor({}),
+        inventory=local_nodes("gpu-01"),
+        runbooks=journals.place.folder / "runbooks",
+    )
+
+    with pytest.raises(NotFound, match="no node n00"):
+        bring(world, journals.second)
+
+    world.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        *((0, name) for name in ("seq", "at", "boot", "run", "node", "by", "machine", "known_by", "header", "plan")),
+        *((1, name) for name in ("event", "step", "script", "round", "attempt", "script_sha256", "bound", "targets")),
+        *((2, name) for name in ("state", "exit_code", "stdout", "stderr", "stdout_bytes", "truncated", "targets")),
+        *((3, name) for name in ("kind", "check")),
+        *((4, name) for name in ("answer", "who", "why")),
+        *((9, name) for name in ("state", "verdict", "hash")),
+    ],
+)
+def test_a_changed_member_breaks_its_line(world: World, journals: Journals, line: int, name: str) -> None:
+    lines = journals.second.splitlines(keepends=True)
+    row = json.loads(lines[line])
+    row[name] = row[name] + 1 if isinstance(row[name], int) else "f" + row[name][1:] if row[name] else "x"
+    row[name] = "0" + row[name][1:] if row == json.loads(lines[line]) else row[name]
+    lines[line] = json.dumps(row, separators=(",", ":")) + "\n"
+
+    with pytest.raises(InvalidInput, match=f"Line {line + 1} of the journal"):
+        bring(world, "".join(lines))
+
+
+def _script(rows: list[dict[str, Any]]) -> None:
+    rows[5]["script_sha256"] = "0" * 64
+
+
+def _no_gate(rows: list[dict[str, Any]]) -> None:
+    del rows[3:5]
+    _number(rows)
+
+
+def _first_person(rows: list[dict[str, Any]]) -> None:
+    rows[4]["who"] = "Ann"
+
+
+def _other_targets(rows: list[dict[str, Any]]) -> None:
+    rows[5]["targets"] = base64.b64encode(b"another\n").decode()
+
+
+def _older(rows: list[dict[str, Any]]) -> None:
+    rows[6]["at"] = "2020-01-01T00:00:00.000000Z"
+
+
+def _other_end(rows: list[dict[str, Any]]) -> None:
+    rows[8]["exit_code"] = "1"
+
+
+def _twice(rows: list[dict[str, Any]]) -> None:
+    rows.insert(7, dict(rows[6]))
+    _number(rows)
+
+
+def _cut_out(rows: list[dict[str, Any]]) -> None:
+    del rows[5:9]
+    _number(rows)
+
+
+def _other_text(rows: list[dict[str, Any]]) -> None:
+    header = json.loads(gzip.decompress(base64.b64decode(rows[0]["header"])))
+    header["source_text"] += "# nothing\n"
+    rows[0]["header"] = base64.b64encode(gzip.compress(json.dumps(header).encode())).decode()
+
+
+def _number(rows: list[dict[str, Any]]) -> None:
+    for number, row in enumerate(rows, start=1):
+        row["seq"] = number
+
+
+@pytest.mark.parametrize(
+    ("forge", "words"),
+    [
+        (_script, "Line 6 .*the script is not the one of the plan"),
+        (_no_gate, "Line 4 .*the runbook sends nothing there"),
+        (_first_person, "Line 5 .*a second person must decide"),
+        (_other_targets, "Line 6 .*the runbook sends something else there"),
+        (_older, "Line 7 .*older than the line before it"),
+        (_other_end, "Line 10 .*ends there as failed, verdict not_cured"),
+        (_twice, "Line 8 .*no script waits for this answer"),
+        (_cut_out, "Line 6 .*the runbook does not end there"),
+        (_other_text, "The plan digest of the journal is"),
+    ],
+)
+def test_a_journal_chained_anew_is_no_run_of_its_plan(
+    world: World, journals: Journals, forge: Callable[[list[dict[str, Any]]], None], words: str
+) -> None:
+    rows = rows_of(journals.second)
+    forge(rows)
+
+    with pytest.raises(InvalidInput, match=words):
+        bring(world, chained(rows))
+
+
+@pytest.mark.parametrize("text", ["", "\n", "{}\n", "no journal\n", '{"seq":1,"hash":"' + "0" * 64 + '"}\n'])
+def test_what_is_no_journal_is_refused(world: World, text: str) -> None:
+    with pytest.raises(UnstickError, match="journal"):
+        bring(world, text)
