@@ -1,5 +1,6 @@
 """A whole installation in one folder, driven by the real program."""
 
+import atexit
 import os
 import pty
 import shlex
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from service.domain.person import Role
 from service.main import SystemClock, open_store, record_service
 from service.settings import Settings
 from tests.support.database import prepare
+from tests.support.loaded_program import LoadedProgram
 
 UNSTICK = str(Path(sys.executable).with_name("unstick"))
 NODES = 60
@@ -75,6 +78,8 @@ steps:
 """
 
 
+#: What is loaded leaves nothing beside the sources.
+_UNWRITTEN = {"PYTHONDONTWRITEBYTECODE": "1"}
 #: A program that so begins ends with whoever has started it; its pid is its own.
 _TIED = ("setpriv", "--pdeathsig=TERM")
 
@@ -106,7 +111,7 @@ class Installation:
         self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            **_UNWRITTEN,
             "UNSTICK_CONFIG": "config",
             "UNSTICK_RUNBOOKS": "runbooks",
             "UNSTICK_PORT": "0",
@@ -121,10 +126,13 @@ class Installation:
         self, *arguments: str, env: Mapping[str, str] | None = None, answer: str = ""
     ) -> subprocess.CompletedProcess[str]:
         """Run `unstick` with these arguments in the folder, and wait for its end."""
+        command, environment = [UNSTICK, *arguments], {**self.environment, **(env or {})}
+        if (loaded := _loaded()).can_be(environment):
+            return loaded.run(command, cwd=self.folder, env=environment, answer=answer, timeout=PATIENCE)
         return subprocess.run(
-            [UNSTICK, *arguments],
+            command,
             cwd=self.folder,
-            env={**self.environment, **(env or {})},
+            env=environment,
             input=answer,
             capture_output=True,
             text=True,
@@ -250,6 +258,14 @@ def eventually(look: Callable[[], bool]) -> None:
     while not look():
         assert time.monotonic() < deadline, "it did not come to pass"
         time.sleep(0.1)
+
+
+@cache
+def _loaded() -> LoadedProgram:
+    """Return the program, loaded once for the tests of this process."""
+    loaded = LoadedProgram({"PATH": os.environ["PATH"], **_UNWRITTEN})
+    atexit.register(loaded.close)
+    return loaded
 
 
 def _greeting(process: subprocess.Popen[str], log: Path) -> str:
