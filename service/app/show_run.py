@@ -8,6 +8,7 @@ from service.app.decide import check_may_answer
 from service.app.ports import Page, Reader, RunbookSource, RunFilter, RunHead
 from service.app.resolve import find_node_run
 from service.app.service import Service
+from service.app.show_unconfined import of_history
 from service.domain.errors import Forbidden
 from service.domain.person import Person
 from service.domain.plan import PlannedScript
@@ -108,6 +109,8 @@ class PlanView:
     nodes: tuple[tuple[str, tuple[PlannedScript, ...]], ...]
     #: The position of the next node, None at the end.
     next_position: int | None
+    #: In which looks at these nodes the machine did not confine the script, so far: one sentence each.
+    unconfined: tuple[str, ...]
 
 
 def show_run(service: Service, run_id: str) -> RunView:
@@ -150,9 +153,12 @@ def show_plan(service: Service, run_id: str, *, position: int, limit: int) -> Pl
     def look(reader: Reader) -> PlanView:
         run = reader.run(run_id)
         left = [one for one in reader.node_runs(run_id) if one.position >= position]
-        nodes = tuple((one.node, reader.scripts(run_id, one.node)) for one in left[:limit])
+        shown_now = [one.node for one in left[:limit]]
+        nodes = tuple((node, reader.scripts(run_id, node)) for node in shown_now)
+        histories = [one for one in reader.histories(run_id) if one.node_run.node in shown_now]
+        loose = tuple(sentence for one in histories for sentence in of_history(one))
         more = left[limit].position if len(left) > limit else None
-        return PlanView(run, reader.runbook_source(run_id), nodes, more)
+        return PlanView(run, reader.runbook_source(run_id), nodes, more, loose)
 
     return service.store.read(look)
 
