@@ -49,7 +49,7 @@ class Shell:
     loader: str
 
 
-def export_run(prepared: Prepared, *, endpoint: Endpoint, shell: Shell, by: str) -> str:
+def export_run(prepared: Prepared, *, endpoint: Endpoint, shell: Shell, service_id: str, by: str) -> str:
     """Return the script that plays a prepared run on its one node.
 
     Raises Conflict for a runbook that cannot be played in one place by hand, InvalidInput for several nodes.
@@ -62,7 +62,7 @@ def export_run(prepared: Prepared, *, endpoint: Endpoint, shell: Shell, by: str)
     _refuse_other_places(plan)
     pieces = {f"{script.step}.{script.kind}": script.text for script in plan.scripts}
     pieces |= {"envelope": shell.envelope, "loader": shell.loader + "\n"}
-    header = header_of(prepared, by=by)
+    header = header_of(prepared, service_id=service_id, by=by)
     parts = [
         _head(prepared, header),
         _settings(prepared, header, endpoint=endpoint, pieces=pieces),
@@ -76,7 +76,7 @@ def export_run(prepared: Prepared, *, endpoint: Endpoint, shell: Shell, by: str)
     return "".join(parts)
 
 
-def header_of(prepared: Prepared, *, by: str) -> Header:
+def header_of(prepared: Prepared, *, service_id: str, by: str) -> Header:
     """Return what the script carries of the plan."""
     plan, source = prepared.plan, prepared.source
     return Header(
@@ -90,6 +90,7 @@ def header_of(prepared: Prepared, *, by: str) -> Header:
         prelude=source.prelude,
         revision=source.revision,
         envelope_sha256=plan.envelope_sha256,
+        service_id=service_id,
         exported_by=by,
         exported_at=prepared.run.created_at.astimezone(UTC).isoformat(timespec="seconds"),
         reason=prepared.run.reason,

@@ -10,8 +10,8 @@ from service.app.ports import RunbookSource, Transaction
 from service.app.record_attempt import intent_fact, result_fact
 from service.app.service import Service
 from service.domain.audit import Fact
-from service.domain.by_hand import Event, Header, Journal, read_journal
-from service.domain.by_hand_play import Played, Told, play_journal
+from service.domain.by_hand import Event, Header, Journal, Line, read_journal
+from service.domain.by_hand_play import TYPED, Played, Told, play_journal
 from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.node import Inventory, Node
 from service.domain.person import Person
@@ -77,7 +77,7 @@ def _plan(service: Service, header: Header) -> tuple[Plan, RunbookSource]:
 
 def _run(journal: Journal, plan: Plan, *, person: Person, reason: str, now: datetime) -> Run:
     return Run(
-        id=journal.header.run_id,
+        id=journal.run_id,
         runbook=plan.runbook.name,
         digest=plan.digest,
         dry_run=False,
@@ -140,7 +140,7 @@ def _begun(journal: Journal, run: Run, *, plan: Plan, source: RunbookSource) -> 
         "from_step": None,
         "by_hand": _place(Told(journal.begun)),
     }
-    by = journal.begun.word("by")
+    by = _claimed(journal.begun)
     return Fact("run.requested", f"run/{run.id}", run.requested_by, by, run_id=run.id, body=body)
 
 
@@ -150,16 +150,18 @@ def _imported(service: Service, journal: Journal, run: Run, *, plan: Plan) -> Fa
     body = {
         "journal": journal.hash,
         "lines": len(journal.lines),
+        "persons": "They typed their names at the node, and nobody has proved who typed.",
         "machine": journal.begun.word("machine"),
         "known_by": journal.begun.word("known_by"),
         "exported_by": header.exported_by,
+        "exported_from": header.service_id,
+        "of_this_installation": header.service_id == service.service_id,
         "exported_at": header.exported_at,
         "runbook_is_offered_now": offered.get(header.runbook) == plan.runbook.file_sha256,
         "reason": run.reason,
     }
-    return Fact(
-        "run.imported", f"run/{run.id}", run.requested_by, journal.begun.word("by"), run.id, header.node, body=body
-    )
+    by = _claimed(journal.begun)
+    return Fact("run.imported", f"run/{run.id}", run.requested_by, by, run.id, header.node, body=body)
 
 
 def _facts(played: Played, *, run: Run, person: Person) -> Iterator[Fact]:
@@ -174,7 +176,7 @@ def _facts(played: Played, *, run: Run, person: Person) -> Iterator[Fact]:
         else:
             fact = _other_fact(told, node_run)
         body: Mapping[str, Any] = {**fact.body, "by_hand": _place(told)}
-        yield replace(fact, person=person.name, on_behalf_of=_who(told), body=body)
+        yield replace(fact, person=person.name, on_behalf_of=_claimed(told.line), body=body)
     if node_run.state.ended:
         body = {"state": node_run.state, "by_hand": _place(played.told[-1])}
         yield Fact("run.ended", f"run/{run.id}", person.name, run_id=run.id, body=body)
@@ -213,8 +215,10 @@ def _other_fact(told: Told, node_run: NodeRun) -> Fact:
     return Fact(action, about, "", run_id=node_run.run_id, node=node_run.node, body=body)
 
 
-def _who(told: Told) -> str:
-    return told.line.word("who") or told.line.word("by")
+def _claimed(line: Line) -> str:
+    """Return whom a line names: a claim, which is told from the name of somebody whom the service knows."""
+    name = line.word("who") or line.word("by")
+    return f"{name} ({TYPED})" if name else ""
 
 
 def _place(told: Told) -> dict[str, Any]:

@@ -35,12 +35,14 @@ def export(
     reason: Reason = "",
 ) -> None:
     """Write a plan as one script, to be played on the node at a terminal while the service is down."""
-    service = main.files_service(load_settings(), clock=main.SystemClock())
+    settings = load_settings()
+    service = main.files_service(settings, clock=main.SystemClock())
     request = RunRequest(name, "", nodes=(node,), params=pairs(param, option="--param"), reason=reason)
     prepared = prepare(service, request)
     shell = Shell(by_hand_player(), node_runner().decode(), loader())
     endpoint = service.inventory.current().node(node).endpoint
-    script = export_run(prepared, endpoint=endpoint, shell=shell, by=getpass.getuser())
+    named = main.service_id(settings)
+    script = export_run(prepared, endpoint=endpoint, shell=shell, service_id=named, by=getpass.getuser())
     if output is None:
         typer.echo(script, nl=False)
     else:

@@ -11,7 +11,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -30,6 +30,13 @@ MOST_LINES = 5000
 MOST_CHARACTERS = 900_000
 
 _LINE = re.compile(r'(?P<text>\{.*),"hash":"(?P<hash>[0-9a-f]{64})"\}')
+#: A person's name as the script takes it; nobody proves who types.
+_NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
+#: The id of the export, as ids are made, and what each journal adds to it.
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
+_OWN = re.compile(r"-[0-9a-f]{8}")
+#: A clock that has lost its time says 1970; to the last moments that have a name nothing can be added.
+_YEARS = range(1970, 3000)
 _KEEP_IT = "Keep the file as it is, and look who changed it; the node has another copy under /var/lib/unstick/by-hand."
 
 
@@ -116,6 +123,8 @@ class Header:
     prelude: str
     revision: str
     envelope_sha256: str
+    #: What names the installation on whose files it was exported.
+    service_id: str
     exported_by: str
     #: In UTC, as ISO 8601.
     exported_at: str
@@ -139,6 +148,8 @@ class Header:
         mappings = ("attributes", "params")
         if any(not isinstance(given[name], dict if name in mappings else str) for name in names):
             raise InvalidInput("The journal's header has a part of a wrong kind.", _KEEP_IT)
+        if not _RUN.fullmatch(given["run_id"]) or not all(map(_is_storable, _texts(given))):
+            raise InvalidInput("The journal's header has signs that no export writes.", _KEEP_IT)
         return cls(**given)
 
 
@@ -155,6 +166,11 @@ class Journal:
     def begun(self) -> Line:
         """Return its first line."""
         return self.lines[0]
+
+    @property
+    def run_id(self) -> str:
+        """Return the id of the run: that of the export, and what is of this journal alone."""
+        return self.begun.word("run")
 
     @property
     def ended(self) -> Line:
@@ -186,7 +202,9 @@ def read_journal(text: str) -> Journal:
         raise lines[0].wrong("a journal begins with begun")
     header = Header.of(lines[0].data("header"))
     _check_order(lines)
-    for name, wanted in (("run", header.run_id), ("plan", header.digest), ("node", header.node)):
+    if not _OWN.fullmatch(lines[0].word("run").removeprefix(header.run_id)):
+        raise lines[0].wrong("run is not that of its header")
+    for name, wanted in (("plan", header.digest), ("node", header.node)):
         if lines[0].word(name) != wanted:
             raise lines[0].wrong(f"{name} is not that of its header")
     if lines[-1].event is not Event.ENDED:
@@ -232,7 +250,13 @@ def _line(members: dict[str, Any], number: int, digest: str) -> Line:
         raise InvalidInput(f"Line {number} of the journal has not what every line has.", _KEEP_IT) from error
     if seq != number or at.tzinfo is None:
         raise InvalidInput(f"Line {number} of the journal says that it is line {seq}.", _KEEP_IT)
-    return Line(seq, at.astimezone(UTC), boot, event, members, digest)
+    written = all(one.isascii() and one.isprintable() for one in (boot, *_texts(members)))
+    if at.year not in _YEARS or not written:
+        raise InvalidInput(f"Line {number} of the journal has signs or a time that no script writes.", _KEEP_IT)
+    line = Line(seq, at.astimezone(UTC), boot, event, members, digest)
+    if any(name in members and members[name] and not _NAME.fullmatch(line.word(name)) for name in ("by", "who")):
+        raise line.wrong("it names somebody as no script does")
+    return line
 
 
 def _check_order(lines: tuple[Line, ...]) -> None:
@@ -241,6 +265,26 @@ def _check_order(lines: tuple[Line, ...]) -> None:
             raise later.wrong("it is older than the line before it")
         if earlier.event is Event.ENDED or later.event is Event.BEGUN:
             raise later.wrong("it stands behind the end, or begins again")
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every text of a JSON value, names among them."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for name, one in value.items():
+                yield from (name, *_texts(one))
+        case list():
+            for one in value:
+                yield from _texts(one)
+        case _:
+            pass
+
+
+def _is_storable(text: str) -> bool:
+    """Whether every database can hold a text: it has no zero byte and no half of a surrogate pair."""
+    return "\0" not in text and not any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def unpack(data: bytes) -> bytes:

@@ -11,6 +11,7 @@ from typing import assert_never
 from service.domain.action import Action, CloseGate, Dispatch, Ended, OpenGate, WaitForDecision, WaitUntil
 from service.domain.by_hand import Event, Journal, Line
 from service.domain.next_action import judge
+from service.domain.person_name import is_among
 from service.domain.plan import Plan, gate_digest
 from service.domain.run import (
     Attempt,
@@ -25,6 +26,7 @@ from service.domain.run import (
 )
 from service.domain.runbook import ApprovalKind
 from service.domain.script import NotStarted, ScriptKind, Stream, sha256
+from service.domain.shown_text import shown
 
 #: What check may name, in bytes; more is not read (the envelope's own bound).
 MOST_TARGETS = 65536
@@ -209,7 +211,7 @@ def _answer(play: _Play, line: Line) -> None:
     gate = play.history.gates[-1] if play.history.gates else None
     if gate is None or (line.word("step"), line.number("round")) != (gate.step, gate.round):
         raise line.wrong("no gate waits for this answer")
-    said = line.data("why").decode(errors="replace")
+    said = shown(line.data("why").decode(errors="replace"))
     answer = line.word("answer")
     match answer:
         case "approved" | "denied" if gate.state is GateState.OPEN and line.at < gate.expires_at:
@@ -228,7 +230,7 @@ def _decided(play: _Play, line: Line, *, gate: Gate, said: str) -> Gate:
     who = line.word("who")
     if not who:
         raise line.wrong("nobody is named who decided")
-    if gate.kind is ApprovalKind.SECOND_PERSON and who.casefold() in {one.casefold() for one in play.persons}:
+    if gate.kind is ApprovalKind.SECOND_PERSON and is_among(who, play.persons):
         raise line.wrong(f"{who} began the run, and a second person must decide")
     # Never `approved`: who typed the name is proven by nobody.
     state = GateState.OVERRIDDEN if line.word("answer") == "approved" else GateState.DENIED

@@ -715,6 +715,21 @@ find_node() {
   esac
 }
 
+# Set $run to an id that is of this journal alone: a script that is played a second time elsewhere is another run.
+name_run() {
+  if [ "$lines" != 0 ]; then
+    line=$(head -n 1 "$journal")
+    member run
+    run=$value
+    return
+  fi
+  for one in "/run/unstick/$run"-*; do
+    [ ! -e "$one" ] || refuse "This script was begun here already, and its journal is not $journal: nothing is done twice." \
+      "Name the journal: sudo env UNSTICK_JOURNAL=FILE sh $0. Or look at the node, and export the runbook again."
+  done
+  run=$run-$(od -An -N4 -tx1 /dev/urandom | tr -d ' \n')
+}
+
 main() {
   case ${1:-} in
     --show) show "${2:-}" "${3:-}" && exit ;;
@@ -746,9 +761,7 @@ main() {
   chain=$digest
   check_journal
   trap 'interrupted=yes' INT TERM
-  [ "$lines" != 0 ] || [ ! -e "/run/unstick/$run-1" ] || refuse \
-    "This script was begun here already, and its journal is not $journal: nothing is done twice." \
-    "Name the journal: sudo env UNSTICK_JOURNAL=FILE sh $0. Or export the runbook again, and look at the node first."
+  name_run
   [ "$lines" = 0 ] || say "It goes on behind line $lines of $journal${torn:+ (a line that was not whole is left out)}."
   say "$runbook on $node, plan $digest"
   ask_name 'Who are you? Name:' || exit 2

@@ -513,14 +513,24 @@ take_bytes() {
 # Append the block that is there; set $count. A full file system takes some of it, or nothing.
 take_block() {
   local said
-  said=$(exec dd bs="$((segment - size))" count=1 2>&1 >>"$dir/$1.$number")
-  if [[ ! $said =~ ([0-9]+)\+([0-9]+)\ records\ in ]]; then
+  if ! copy_block "$1" "$dir/$1.$number"; then
+    cut=part
     record "$1.total" "$total" open part
-    exec cat >/dev/null # the folder is gone; a pipe without a reader would end the script
+    # Not even an empty file can be made; or the folder is gone, and a pipe without a reader would end the script.
+    copy_block "$1" /dev/null || exec cat >/dev/null
   fi
   [ "${BASH_REMATCH[1]}${BASH_REMATCH[2]}" != 00 ] || return 1
   [[ $said =~ ([0-9]+)\ bytes?[\ ,] ]] && count=${BASH_REMATCH[1]}
   [[ $said != *rror* ]] || cut=part
+}
+
+# Append a block of a stream to a file; set $said. There is no $( ) where a trap may come: one that comes while
+# bash 5.2 reads the text of a $( ) leaves it in the middle of a line, and the shell ends.
+copy_block() {
+  said=''
+  printf '%-300s' '' 1<>"$dir/$1.said" && dd bs="$((segment - size))" count=1 >>"$2" 2<>"$dir/$1.said"
+  IFS= read -r -d '' -n 300 said <"$dir/$1.said"
+  [[ $said =~ ([0-9]+)\+([0-9]+)\ records\ in ]]
 }
 
 # Become the script, when the door is still open.
@@ -735,7 +745,10 @@ start() {
   [ -z "$acting" ] || hold
   {
     for name in pid exit how unconfined; do record "$name" || fill_up; done
-    for name in stdout stderr; do record "$name.total" 0 open whole || fill_up; done
+    for name in stdout stderr; do
+      record "$name.total" 0 open whole || fill_up
+      printf '%-300s' '' >"$dir/$name.said" || fill_up
+    done
     { printf '%s' "$script" >"$dir/script" && printf '%s' "$targets" >"$dir/targets"; } || fill_up
   } 2>/dev/null
   set -m

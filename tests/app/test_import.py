@@ -11,16 +11,19 @@ from typing import Any
 
 import pytest
 
+from lab.postgres import Postgres
 from service.app.import_run import import_run
 from service.app.resolve import resolve
 from service.domain.errors import Conflict, InvalidInput, NotFound, UnstickError
 from service.domain.run import AttemptState, GateState, NodeRunState, ResolveAs, Run, TriggerKind, Verdict
 from service.domain.script import Stream
 from service.executors.scripted import ScriptedExecutor
+from service.store import migrate
 from tests.cli.installation import Installation
 from tests.support.by_hand import BEGIN, YES, export, world_of
-from tests.support.world import OPERATOR, World, local_nodes, outcomes
+from tests.support.world import OPERATOR, RealClock, World, local_nodes, outcomes
 
+pytest_plugins = ["lab.fixtures"]
 pytestmark = pytest.mark.needs_root
 SECOND_ANSWERS = (*BEGIN, ("Name:", "bob"), YES)
 
@@ -143,7 +146,11 @@ def test_each_fact_names_the_line_and_who_typed(world: World, journals: Journals
 
     events = world.service.store.read(lambda reader: reader.audit_after(0, run_id=run.id, limit=100))
     [overridden] = [event.fact for event in events if event.fact.action == "gate.overridden"]
-    assert (overridden.person, overridden.on_behalf_of, overridden.body["by_hand"]["line"]) == ("operator", "bob", 5)
+    assert (overridden.person, overridden.on_behalf_of, overridden.body["by_hand"]["line"]) == (
+        "operator",
+        "bob (typed by hand)",
+        5,
+    )
     told = [event.fact.body["by_hand"]["line"] for event in events if event.fact.action != "run.imported"]
     assert told == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10]
 
@@ -185,6 +192,52 @@ def test_a_journal_without_its_end_is_unfinished(world: World, journals: Journal
         bring(world, journals.unfinished)
 
 
+def test_a_journal_that_was_cut_or_put_together_from_two_is_refused(world: World, journals: Journals) -> None:
+    mine, other = (one.splitlines(keepends=True) for one in (journals.second, journals.denied))
+
+    with pytest.raises(InvalidInput, match="Line 6 of the journal is not whole"):
+        bring(world, "".join(mine)[: len("".join(mine[:5])) + 40])
+    with pytest.raises(InvalidInput, match="Line 4 of the journal was changed"):
+        bring(world, "".join(mine[:3] + other[3:]))
+    with pytest.raises(InvalidInput, match="Line 1 of the journal was changed"):
+        bring(world, "".join(mine[1:]))
+
+
+def test_a_script_that_was_played_twice_is_two_runs(world: World, journals: Journals) -> None:
+    own = rows_of(journals.second)[0]["run"]
+    first = bring(world, journals.second)
+
+    again = chained([json.loads(line.replace(own, own[:-8] + "0" * 8)) for line in journals.second.splitlines()])
+    second = bring(world, again)
+
+    assert (second.id, second.digest) == (own[:-8] + "0" * 8, first.digest)
+    assert world.chain_holds()
+
+
+def test_it_is_brought_into_postgresql_as_well(journals: Journals, postgres_server: Postgres) -> None:
+    url = postgres_server.create()
+    migrate.upgrade(url)
+    world = World.build(
+        url,
+        ScriptedExecutor({}),
+        inventory=local_nodes("n00"),
+        runbooks=journals.place.folder / "runbooks",
+        clock=RealClock(),
+    )
+
+    runs = [bring(world, one) for one in (journals.second, journals.denied, journals.stuck)]
+
+    assert [world.node_runs(run)[0].state for run in runs] == [
+        NodeRunState.SUCCEEDED,
+        NodeRunState.DENIED,
+        NodeRunState.STUCK,
+    ]
+    with pytest.raises(Conflict, match="in the record already"):
+        bring(world, journals.denied)
+    assert world.chain_holds()
+    world.close()
+
+
 def test_a_runbook_that_has_changed_since_can_still_be_imported(world: World, journals: Journals) -> None:
     file = journals.place.folder / "runbooks" / "second.yaml"
     before = file.read_text()
@@ -196,7 +249,12 @@ def test_a_runbook_that_has_changed_since_can_still_be_imported(world: World, jo
 
     events = world.service.store.read(lambda reader: reader.audit_after(0, run_id=run.id, limit=100))
     [imported] = [event.fact.body for event in events if event.fact.action == "run.imported"]
-    assert imported["runbook_is_offered_now"] is False
+    told = ("runbook_is_offered_now", "of_this_installation", "persons")
+    assert {name: imported[name] for name in told} == {
+        "runbook_is_offered_now": False,
+        "of_this_installation": False,
+        "persons": "They typed their names at the node, and nobody has proved who typed.",
+    }
 
 
 def test_a_node_that_nobody_knows_is_refused(tmp_path: Path, journals: Journals) -> None:
@@ -276,6 +334,28 @@ def _other_text(rows: list[dict[str, Any]]) -> None:
     rows[0]["header"] = base64.b64encode(gzip.compress(json.dumps(header).encode())).decode()
 
 
+def _other_node(rows: list[dict[str, Any]]) -> None:
+    header = json.loads(gzip.decompress(base64.b64decode(rows[0]["header"])))
+    header["node"] = rows[0]["node"] = "n01"
+    rows[0]["header"] = base64.b64encode(gzip.compress(json.dumps(header).encode())).decode()
+
+
+def _zero_byte(rows: list[dict[str, Any]]) -> None:
+    rows[4]["who"] = "bo\0b"
+
+
+def _last_day(rows: list[dict[str, Any]]) -> None:
+    rows[3]["at"] = "9999-12-31T23:59:59.000000Z"
+
+
+def _with_a_blank(rows: list[dict[str, Any]]) -> None:
+    rows[4]["who"] = "bob (admin)"
+
+
+def _other_run(rows: list[dict[str, Any]]) -> None:
+    rows[5]["attempt"] = rows[5]["attempt"].replace("-2", "-1")
+
+
 def _number(rows: list[dict[str, Any]]) -> None:
     for number, row in enumerate(rows, start=1):
         row["seq"] = number
@@ -293,6 +373,11 @@ def _number(rows: list[dict[str, Any]]) -> None:
         (_twice, "Line 8 .*no script waits for this answer"),
         (_cut_out, "Line 6 .*the runbook does not end there"),
         (_other_text, "The plan digest of the journal is"),
+        (_other_node, "The plan digest of the journal is"),
+        (_zero_byte, "Line 5 .*has signs or a time that no script writes"),
+        (_last_day, "Line 4 .*has signs or a time that no script writes"),
+        (_with_a_blank, "Line 5 .*names somebody as no script does"),
+        (_other_run, "Line 6 .*its attempt has another number"),
     ],
 )
 def test_a_journal_chained_anew_is_no_run_of_its_plan(

@@ -11,7 +11,7 @@ from lab.postgres import Postgres
 from service.store.migrate import upgrade
 from tests.crash.booted import BootedMachine
 from tests.crash.matrix import EXECUTIONS, JITTER, Play, Undisturbed, faults, settings_for
-from tests.proof.counts import count
+from tests.proof.counts import count, spread
 
 pytest_plugins = ["lab.fixtures"]
 pytestmark = [pytest.mark.proof, pytest.mark.needs_root]
@@ -72,10 +72,3 @@ def play(
     machine.reset()
     played = Play(settings_for(folder, config=config, url=url), folder, None, machine.node.name, crash_at)
     return played, played.run()
-
-
-def spread(every: int, wanted: int) -> list[int]:
-    """Return so many boundaries, evenly spread from the first to the last."""
-    if wanted >= every:
-        return list(range(1, every + 1))
-    return sorted({1 + round(number * (every - 1) / max(1, wanted - 1)) for number in range(wanted)})

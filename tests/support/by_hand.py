@@ -90,7 +90,7 @@ def world_of(runbooks: Path, folder: Path) -> World:
     return World.build(
         f"sqlite:///{folder}/unstick.db",
         ScriptedExecutor({}),
-        inventory=local_nodes("n00"),
+        inventory=local_nodes("n00", "n01"),
         runbooks=runbooks,
         clock=RealClock(),
     )
@@ -102,7 +102,7 @@ def export(world: World, folder: Path, name: str, *, shell: str = "sh", **params
     endpoint = world.service.inventory.current().node("n00").endpoint
     parts = Shell(by_hand_player(), node_runner().decode(), loader())
     script = folder / f"{name}.sh"
-    script.write_text(export_run(prepared, endpoint=endpoint, shell=parts, by="tests"))
+    script.write_text(export_run(prepared, endpoint=endpoint, shell=parts, service_id="the-tests", by="tests"))
     return ByHand(script, folder, shell=shell)
 
 
