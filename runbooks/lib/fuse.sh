@@ -23,14 +23,21 @@ folders() {
 }
 
 # Print "CONNECTION MOUNT_ID DEVICE FSTYPE SOURCE MOUNTPOINT FOLDER PARENT" for each FUSE
-# mount that a process sees, in any mount namespace. Paths keep the kernel's octal escapes.
+# mount that a process sees, in any mount namespace but that of a confined look, which has copies of
+# all of them and ends with it. Paths keep the kernel's octal escapes.
 mounts() {
-  folders | sed 's,$,/mountinfo,' | { xargs -r grep -Hs ' - fuse' || [ $? -eq 123 ]; } | awk '{
+  folders | sed 's,$,/mountinfo,' | { xargs -r grep -HsE ' - (fuse|tmpfs unstick-look )' || [ $? -eq 123 ]; } | awk '
+  function flush(  i) { for (i = 1; i <= kept && !look; i++) print held[i]; kept = look = 0 }
+  { split($1, at, "/mountinfo:") }
+  at[1] != folder { flush(); folder = at[1] }
+  / - tmpfs unstick-look / { look = 1 }
+  END { flush() }
+  {
     for (i = 7; i < NF && $i != "-"; i++);
     type = $(i + 1)
     if (type != "fuse" && type !~ /^fuse\./) next          # neither fusectl nor fuseblk
-    split($1, at, "/mountinfo:"); split($3, device, ":")
-    print device[2], at[2], $3, type, (NF > i + 2 ? $(i + 2) : "none"), $5, at[1], $2
+    split($3, device, ":")
+    held[++kept] = device[2] " " at[2] " " $3 " " type " " (NF > i + 2 ? $(i + 2) : "none") " " $5 " " at[1] " " $2
   }'
 }
 

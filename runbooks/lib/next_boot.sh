@@ -57,9 +57,10 @@ boot_why() { sed '$d' <<<"$1" | tail -n 1 | sed 's/^time="[^"]*" //'; }
 
 # The root: read-only after errors, short of a disk, or mounted as it will not be by itself.
 boot_look_root() {
-  local where source type options place
+  local where source type options place table=$disk/proc/1/mountinfo
+  [ -r "$table" ] || table=$disk/proc/self/mountinfo      # a confined look sees its own mounts as read-only
   read -r where type source options < <(awk '$5 == "/" { for (i = 7; $i != "-"; i++); found = $3 " " $(i + 1) " " $(i + 2) " ," $6 "," $(i + 3) "," }
-    END { print found }' "$disk/proc/self/mountinfo")
+    END { print found }' "$table")
   [ -n "$where" ] || { boot_blind 'the root is not in the mount table'; return; }
   if [[ $type =~ ^(ext[234]|xfs|btrfs|f2fs)$ && $options == *,ro,* ]] &&
     ! awk '$2 == "/" && $4 ~ /(^|,)ro(,|$)/ { found = 1 } END { exit !found }' "$disk/etc/fstab" 2>/dev/null; then

@@ -5,7 +5,8 @@ shopt -s inherit_errexit                    # else bash drops -e inside $( )
 set -E
 trap '[ $? -ne 1 ] || exit 2' ERR           # an accident is "could not look", never "not well"
 export LC_ALL=C TZ=UTC
-if [ "$EUID" -ne 0 ]; then
+# A script that only reads runs as a user of its own, with root's right to read everything (CAP_DAC_READ_SEARCH).
+if [ "$EUID" -ne 0 ] && ! ((0x$(awk '/^CapEff/ { print $2 }' /proc/self/status) >> 2 & 1)); then
   echo 'could not look: not root'
   exit 2
 fi

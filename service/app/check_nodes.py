@@ -12,7 +12,7 @@ from typing import assert_never
 from service.app.look_order import look_order
 from service.app.ports import Clock, Executors
 from service.domain.node import Endpoint
-from service.domain.script import NotStarted, OutputChunk, Report, ReportState, render
+from service.domain.script import NotStarted, OutputChunk, Report, ReportState, render, say_unconfined, unconfined_of
 
 #: So many nodes are asked at the same time.
 AT_ONCE = 32
@@ -43,6 +43,7 @@ class Part(StrEnum):
     NAMESPACES = "namespaces"
     FOLDER = "folder"
     CLOCK = "clock"
+    CONFINED = "confined"
     PROGRAMS = "programs"
 
 
@@ -60,6 +61,8 @@ class NodeCheck:
     boot_id: str | None = None
     #: How far the clock of the node is ahead of ours; None when it did not answer.
     skew: timedelta | None = None
+    #: Why a script that only reads is not confined there; empty: it was, or did not run.
+    unconfined: str = ""
 
     @property
     def ready(self) -> bool:
@@ -113,10 +116,17 @@ def _judge(
     skew = _skew(report, sent_at, answered_at)
     failed, why = _fault(endpoint, report, missing, skew=skew)
     why = _without_this(why)
+    unconfined = endpoint.unconfined or unconfined_of(report.reason)
+    if failed is None and unconfined:
+        why = f"{why}. {say_unconfined(unconfined)}"
     parts = list(Part)
-    passed = parts if failed is None else parts[: parts.index(failed)]
+    passed = [one for one in parts[: None if failed is None else parts.index(failed)] if not _loose(one, unconfined)]
     boot_id = report.boot_id or (report.facts.boot_id if report.facts else None)
-    return NodeCheck(endpoint.name, tuple(passed), failed, why, boot_id, skew)
+    return NodeCheck(endpoint.name, tuple(passed), failed, why, boot_id, skew, unconfined)
+
+
+def _loose(part: Part, unconfined: str) -> bool:
+    return part is Part.CONFINED and bool(unconfined)
 
 
 def _without_this(why: str) -> str:
@@ -168,6 +178,8 @@ def _part_of(cause: NotStarted | None) -> Part:
             return Part.BASH
         case NotStarted.WRONG_VIEW:
             return Part.NAMESPACES
+        case NotStarted.UNCONFINED:
+            return Part.CONFINED
         case NotStarted.NO_SPACE | NotStarted.FOLDER:
             return Part.FOLDER
         case NotStarted.CLOCK | NotStarted.TOO_LATE:

@@ -165,6 +165,7 @@ class _Reader:
             always=entry.always,
             undoes=entry.undoes,
             reboots=entry.reboots,
+            reads=tuple(entry.reads),
             approval=entry.approval,
             waivable=entry.waivable,
             within=entry.within,

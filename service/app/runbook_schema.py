@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from pydantic_core import PydanticCustomError
 
 from service.domain.runbook import ApprovalKind, Count, OnFailure, ParamType, Where
+from service.domain.script import Reads
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _LONGEST = timedelta(days=7)
@@ -174,6 +175,9 @@ class StepEntry(Entry):
     always: bool = Field(default=False, description="Plays also after failure, denial, expiry, cancel and a crash.")
     undoes: Name | None = Field(default=None, description="With `always`: the earlier step whose act is undone.")
     reboots: bool = Field(default=False, description="`run` may reboot the node.")
+    reads: list[Annotated[Reads, Field(strict=False)]] = Field(
+        default_factory=list, description="What check, verify and read_only scripts may talk to: containers."
+    )
     approval: ApprovalKind = Field(default=ApprovalKind.NONE, strict=False, description="Who must agree before `run`.")
     waivable: bool = Field(default=True, description="Whether a reviewed rule may waive the gate.")
     check: Script | None = Field(

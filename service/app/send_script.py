@@ -14,7 +14,16 @@ from service.domain.node import Endpoint
 from service.domain.run import Attempt, AttemptState, History, NodeRun, NodeRunState
 from service.domain.runbook import Where
 from service.domain.scene import last_boot
-from service.domain.script import AttemptRef, NotStarted, Report, ReportState, ScriptKind, ScriptOrder, Stream
+from service.domain.script import (
+    AttemptRef,
+    NotStarted,
+    Report,
+    ReportState,
+    ScriptKind,
+    ScriptOrder,
+    Stream,
+    say_unconfined,
+)
 
 #: An acting script that no gate bounds is not started later than this.
 NOT_AFTER = timedelta(minutes=10)
@@ -29,6 +38,7 @@ _LOOKED_FOR = frozenset(
         NotStarted.VOID,
         NotStarted.NO_SPACE,
         NotStarted.CLOCK,
+        NotStarted.UNCONFINED,
     }
 )
 
@@ -77,9 +87,11 @@ def _start(driven: Driven, history: History, *, attempt: Attempt, resend: bool) 
         refusal = _proven(Report(ReportState.NOT_STARTED, NotStarted.REFUSED, str(error)), resend=resend)
         _record(driven, node_run, attempt=attempt, ask_node=lambda sink: refusal)
         return
-    _record(
-        driven, node_run, attempt=attempt, ask_node=lambda sink: _proven(executor.start(order, sink), resend=resend)
-    )
+
+    def start(sink: OutputSink) -> Report:
+        return _noted(_proven(executor.start(order, sink), resend=resend), attempt, endpoint=order.endpoint)
+
+    _record(driven, node_run, attempt=attempt, ask_node=start)
 
 
 def _proven(report: Report, *, resend: bool) -> Report:
@@ -105,6 +117,7 @@ def _order(driven: Driven, history: History, *, attempt: Attempt, resend: bool) 
         text=planned.text,
         targets=attempt.targets if attempt.kind is not ScriptKind.CHECK else (),
         acting=attempt.acting,
+        reads=step.reads,
         timeout=step.timeout,
         not_after=attempt.not_after or now + NOT_AFTER,
         sent_at=now,
@@ -151,7 +164,11 @@ def ask(driven: Driven, history: History, *, action: Settle | Stop) -> None:
         return
     ref = AttemptRef(attempt.id, endpoint, attempt.boot_id, held_output(service, attempt.id), SETTLE_WAIT)
     verb = executor.stop if isinstance(action, Stop) else executor.settle
-    _record(driven, history.node_run, attempt=attempt, ask_node=lambda sink: _proven(verb(ref, sink), resend=True))
+
+    def asked(sink: OutputSink) -> Report:
+        return _noted(_proven(verb(ref, sink), resend=True), attempt, endpoint=endpoint)
+
+    _record(driven, history.node_run, attempt=attempt, ask_node=asked)
 
 
 def held_output(service: Service, attempt_id: str) -> dict[Stream, int]:
@@ -161,6 +178,14 @@ def held_output(service: Service, attempt_id: str) -> dict[Stream, int]:
         return {stream: len(reader.output(attempt_id, stream)) for stream in Stream}
 
     return service.store.read(look)
+
+
+def _noted(report: Report, attempt: Attempt, *, endpoint: Endpoint) -> Report:
+    """Return the report of a look with what was known before it; what a node finds out by itself it has told."""
+    ran = report.state in (ReportState.FINISHED, ReportState.RUNNING, ReportState.UNKILLABLE)
+    if attempt.acting or not ran or not endpoint.unconfined:
+        return report
+    return replace(report, reason=f"{report.reason} {say_unconfined(endpoint.unconfined)}".strip())
 
 
 def _record(driven: Driven, node_run: NodeRun, *, attempt: Attempt, ask_node: Callable[[OutputSink], Report]) -> None:

@@ -8,6 +8,7 @@ from service.app.decide import check_may_answer
 from service.app.ports import Page, Reader, RunbookSource, RunFilter, RunHead
 from service.app.resolve import find_node_run
 from service.app.service import Service
+from service.app.show_unconfined import of_history
 from service.domain.errors import Forbidden
 from service.domain.person import Person
 from service.domain.plan import PlannedScript
@@ -23,7 +24,7 @@ from service.domain.run import (
     StepResult,
     run_state,
 )
-from service.domain.script import Stream
+from service.domain.script import Stream, unconfined_of
 from service.domain.shown_text import shown
 from service.domain.survey import Survey
 
@@ -90,6 +91,8 @@ class GateView:
     may_not: str
     #: None in lists, which never carry output.
     said: Said | None = None
+    #: Why its check was not kept from touching the node; empty: it was. None in lists.
+    unconfined: str | None = None
 
     @property
     def survey(self) -> Survey | None:
@@ -106,6 +109,8 @@ class PlanView:
     nodes: tuple[tuple[str, tuple[PlannedScript, ...]], ...]
     #: The position of the next node, None at the end.
     next_position: int | None
+    #: In which looks at these nodes the machine did not confine the script, so far: one sentence each.
+    unconfined: tuple[str, ...]
 
 
 def show_run(service: Service, run_id: str) -> RunView:
@@ -148,9 +153,12 @@ def show_plan(service: Service, run_id: str, *, position: int, limit: int) -> Pl
     def look(reader: Reader) -> PlanView:
         run = reader.run(run_id)
         left = [one for one in reader.node_runs(run_id) if one.position >= position]
-        nodes = tuple((one.node, reader.scripts(run_id, one.node)) for one in left[:limit])
+        shown_now = [one.node for one in left[:limit]]
+        nodes = tuple((node, reader.scripts(run_id, node)) for node in shown_now)
+        histories = [one for one in reader.histories(run_id) if one.node_run.node in shown_now]
+        loose = tuple(sentence for one in histories for sentence in of_history(one))
         more = left[limit].position if len(left) > limit else None
-        return PlanView(run, reader.runbook_source(run_id), nodes, more)
+        return PlanView(run, reader.runbook_source(run_id), nodes, more, loose)
 
     return service.store.read(look)
 
@@ -162,7 +170,8 @@ def show_gate(service: Service, gate_id: str, *, person: Person) -> GateView:
     def look(reader: Reader) -> GateView:
         gate = as_of(reader.gate(gate_id), now)
         view = _gate_view(gate, reader.run(gate.run_id), person=person)
-        return replace(view, said=_said(reader, reader.attempt(gate.check_attempt_id)))
+        check = reader.attempt(gate.check_attempt_id)
+        return replace(view, said=_said(reader, check), unconfined=unconfined_of(check.reason))
 
     return service.store.read(look)
 

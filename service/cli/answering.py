@@ -165,6 +165,8 @@ def _show_gate(run: dict[str, Any], gate: dict[str, Any]) -> None:
     _show_part("What the check complained of:", gate["check_output"]["stderr"], nothing="")
     if gate["check_output"]["truncated"]:
         say(f"It said more than this; what is kept of it: unstick show {run['id']} --output")
+    if gate["unconfined"]:
+        say(f"This check was unconfined: {gate['unconfined']}.")
     if gate["survey"] and gate["occupants"]:
         show_survey(gate["survey"])
     _show_part("It would act on exactly:", "\n".join(gate["targets"]), nothing="It would act on nothing that is named.")

@@ -322,6 +322,7 @@ def _as_json(row: NodeCheck) -> dict[str, object]:
         "failed": row.failed,
         "why": row.why,
         "passed": list(row.passed),
+        "unconfined": row.unconfined,
         "boot_id": row.boot_id,
         "clock_ahead_seconds": row.skew.total_seconds() if row.skew is not None else None,
     }

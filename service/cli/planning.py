@@ -37,6 +37,11 @@ def plan(
     say(f"digest {made.digest}")
     for key, value in made.params.items():
         say(f"{key} = {value}")
+    for machine in made.unconfined:
+        say(f"unconfined: {machine}")
+    for step in made.runbook.steps:
+        if step.reads:
+            say(f"step {step.id}: what only reads may talk to {', '.join(step.reads)}")
     for script in made.scripts:
         where = "" if script.machine == "node" else f" on {script.machine}"
         say(f"\n== {script.node}{where}: {script.step} {script.kind} (SHA-256 {script.sha256})")
@@ -52,6 +57,7 @@ def _as_json(made: Plan) -> dict[str, object]:
         "params": dict(made.params),
         "digest": made.digest,
         "envelope_sha256": made.envelope_sha256,
+        "unconfined": list(made.unconfined),
         "controllers": {name: dict(environment) for name, environment in made.controllers.items()},
         "scripts": [
             {

@@ -45,6 +45,17 @@ class Login(StrEnum):
     LINGERING = "lingering"
 
 
+class Confine(StrEnum):
+    """Whether the kernel keeps a script that only reads from touching anything."""
+
+    #: Where it cannot be confined it is not started.
+    REQUIRED = "required"
+    #: Where it cannot be confined it runs all the same, and its report says so.
+    TRY = "try"
+    #: It runs as root does.
+    OFF = "off"
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """A machine as an executor sees it."""
@@ -67,6 +78,9 @@ class Endpoint:
     become: Become = Become.NONE
     login: Login = Login.ROOT
     view: View = View.MACHINE
+    confine: Confine = Confine.TRY
+    #: Whether a confined script stays the user that logs in: what a controller tells depends on who asks.
+    keeps_user: bool = False
     #: `PATH` of every script.
     path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     #: Of SSM: where the instance is, and a profile of ~/.aws/config; None: what the environment says.
@@ -75,6 +89,11 @@ class Endpoint:
     #: Of SSM: the document that carries the script, and the SHA-256 that it must have.
     document: str = "AWS-RunShellScript"
     document_hash: str | None = None
+
+    @property
+    def unconfined(self) -> str:
+        """Return why its looks are not confined, as far as it is known before one; empty: they are to be."""
+        return "the inventory says confine: off" if self.confine is Confine.OFF else ""
 
 
 @dataclass(frozen=True)

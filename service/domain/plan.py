@@ -37,6 +37,8 @@ class Plan:
     #: Environment of each controller that is used, by its name.
     controllers: Mapping[str, Mapping[str, str]]
     digest: str
+    #: Where scripts that only read are not confined, and why, as far as it is known before they run. Beside the digest.
+    unconfined: tuple[str, ...] = ()
 
     def script(self, node: str, step: str, kind: ScriptKind) -> PlannedScript:
         """Return one script; KeyError when the plan has none."""
@@ -68,10 +70,18 @@ def make_plan(
                 controllers[controller.name] = dict(sorted(controller.environment.items()))
             scripts.extend(_render_step(runbook, step, node=node, params=params, controller=controller))
     ordered = tuple(scripts)
+    loose = _unconfined(nodes, controllers=controllers, inventory=inventory)
     digest = _digest(runbook, nodes, params=params, scripts=ordered, envelope=envelope_sha256, controllers=controllers)
     return Plan(
-        runbook, tuple(node.name for node in nodes), dict(params), ordered, envelope_sha256, controllers, digest
+        runbook, tuple(node.name for node in nodes), dict(params), ordered, envelope_sha256, controllers, digest, loose
     )
+
+
+def _unconfined(
+    nodes: tuple[Node, ...], *, controllers: Mapping[str, Mapping[str, str]], inventory: Inventory
+) -> tuple[str, ...]:
+    machines = [node.endpoint for node in nodes] + [inventory.controllers[name].endpoint for name in controllers]
+    return tuple(f"{one.name}: {one.unconfined}" for one in machines if one.unconfined)
 
 
 def gate_digest(*, plan_digest: str, node: str, step: str, boot_id: str, targets: tuple[str, ...]) -> str:

@@ -29,7 +29,7 @@ from service.domain.script import NotStarted, ScriptKind
 
 NOTHING_TO_DO = 77
 #: What a person must mend first: a further try would be refused as well, and may lock the login.
-_FOR_A_PERSON = frozenset({NotStarted.HOST_KEY, NotStarted.LOGIN, NotStarted.SUDO})
+_FOR_A_PERSON = frozenset({NotStarted.HOST_KEY, NotStarted.LOGIN, NotStarted.SUDO, NotStarted.UNCONFINED})
 
 
 @dataclass(frozen=True)

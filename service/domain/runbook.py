@@ -7,7 +7,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from service.domain.condition import Condition
-from service.domain.script import ScriptKind
+from service.domain.script import Reads, ScriptKind
 
 #: How a file of `runbooks/lib/` begins: so a step can be given some files of the prelude and not all.
 _PART = re.compile(r"^# runbooks/(lib/[A-Za-z0-9][A-Za-z0-9._-]*\.sh):", re.MULTILINE)
@@ -91,6 +91,8 @@ class Step:
     always: bool = False
     undoes: str | None = None
     reboots: bool = False
+    #: What its scripts that only read may talk to although they are confined.
+    reads: tuple[Reads, ...] = ()
     approval: ApprovalKind = ApprovalKind.NONE
     waivable: bool = True
     within: timedelta | None = None

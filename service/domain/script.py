@@ -24,6 +24,13 @@ class ScriptKind(StrEnum):
     VERIFY = "verify"
 
 
+class Reads(StrEnum):
+    """What a confined script may talk to although whoever talks to it may also act by it."""
+
+    #: The sockets of containerd and CRI-O.
+    CONTAINERS = "containers"
+
+
 class Stream(StrEnum):
     """The two output streams of a script."""
 
@@ -65,6 +72,8 @@ class NotStarted(StrEnum):
     CLOCK = "clock"
     FOLDER = "folder"
     REFUSED = "refused"
+    #: It could not be confined, where it must be.
+    UNCONFINED = "unconfined"
 
 
 @dataclass(frozen=True)
@@ -82,6 +91,8 @@ class ScriptOrder:
     targets: tuple[str, ...]
     #: Whether it changes the node: it then needs `boot_id`, and holds the acting lock.
     acting: bool
+    #: What it may talk to although it is confined.
+    reads: tuple[Reads, ...] = field(default=(), kw_only=True)
     #: After this long the watchdog on the node ends the script.
     timeout: timedelta
     #: The node refuses to start the script after this moment.
@@ -167,6 +178,20 @@ class Report:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     facts: Facts | None = None
+
+
+#: How a report says, at its end, what did not keep a script that only reads from touching the machine.
+_UNCONFINED = "Unconfined: "
+
+
+def say_unconfined(why: str) -> str:
+    """Return the sentence with which a report ends whose script was not confined."""
+    return f"{_UNCONFINED}{why}."
+
+
+def unconfined_of(reason: str) -> str:
+    """Return what a report's reason says of it; empty: it was confined, as far as is known."""
+    return reason.partition(_UNCONFINED)[2].removesuffix(".")
 
 
 def render(*, prelude: str, body: str, environment: Mapping[str, str]) -> str:

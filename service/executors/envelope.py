@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 
 from service.domain.errors import BrokenRule
-from service.domain.node import Become, Endpoint
+from service.domain.node import Become, Confine, Endpoint
 from service.domain.script import AttemptRef, ScriptOrder, Stream
 
 #: The watchdog needs up to 12 s to end a script after its deadline; then the answer is on its way.
@@ -125,6 +125,7 @@ def _start(order: ScriptOrder, within: OneAnswer | None) -> dict[str, str]:
         "acting": "acting" if order.acting else "",
         "path": order.endpoint.path,
         "view": order.endpoint.view.value,
+        **_confine(order),
         "sent_at": _seconds(order.sent_at),
         "not_after": _seconds(order.not_after),
         "timeout": str(max(1, math.ceil(order.timeout.total_seconds()))),
@@ -133,6 +134,16 @@ def _start(order: ScriptOrder, within: OneAnswer | None) -> dict[str, str]:
         **_bounds(within),
         "targets": "".join(f"{target}\n" for target in order.targets),
         "script": order.text,
+    }
+
+
+def _confine(order: ScriptOrder) -> dict[str, str]:
+    if order.acting or order.endpoint.confine is Confine.OFF:
+        return {}
+    return {
+        "confine": order.endpoint.confine.value,
+        "keeps_user": _flag(order.endpoint.keeps_user),
+        "reads": " ".join(order.reads),
     }
 
 
@@ -166,15 +177,29 @@ def _envelope(attempt_id: str, settings: list[bytes]) -> bytes:
 
 
 def _assemble(lines: list[bytes]) -> bytes:
-    return b"\n".join([node_runner().rstrip(b"\n"), *lines, b"main complete", b""])
+    confines = any(line.startswith(b"setting confine ") for line in lines)
+    return b"\n".join([(node_runner() if confines else _plain_runner()).rstrip(b"\n"), *lines, b"main complete", b""])
 
 
 @cache
 def node_runner() -> bytes:
-    """Return the envelope as every transport sends it and every plan digest covers it: comments left out."""
-    text = files("service.executors").joinpath("node_runner.sh").read_bytes()
-    lines = (line.strip() for line in text.splitlines())
-    return b"".join(line + b"\n" for line in lines if line and not line.startswith(b"#"))
+    """Return the envelope as every transport sends it and every plan digest covers it: comments left out.
+
+    What confines a script comes last, and goes only where one is confined.
+    """
+    # A program in Python stands in it: there blanks at the beginning of a line have a meaning.
+    lines = files("service.executors").joinpath("confine.sh").read_bytes().splitlines()
+    return _plain_runner() + _without_comments([line.rstrip() for line in lines])
+
+
+@cache
+def _plain_runner() -> bytes:
+    lines = files("service.executors").joinpath("node_runner.sh").read_bytes().splitlines()
+    return _without_comments([line.strip() for line in lines])
+
+
+def _without_comments(lines: list[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines if line and not line.lstrip().startswith(b"#"))
 
 
 def _offsets(holder: ScriptOrder | AttemptRef) -> dict[str, str]:

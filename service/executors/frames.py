@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from service.domain.errors import InvalidInput
@@ -205,22 +205,31 @@ def _report(frame: _Frame, endpoint: Endpoint) -> Report:
                 ReportState.REBOOTED, reason=reason, boot_id=frame.word("boot_id") or None, facts=_facts(frame)
             )
         case "running":
-            return _of_script(ReportState.RUNNING, frame, reasons.running(endpoint.name, frame.number("pid")))
+            return _of_script(
+                ReportState.RUNNING, frame, reasons.running(endpoint.name, frame.number("pid")), node=endpoint.name
+            )
         case "unkillable":
             pid, wchan = frame.number("pid"), frame.word("wchan")
-            return _of_script(ReportState.UNKILLABLE, frame, reasons.unkillable(endpoint.name, pid, wchan))
+            return _of_script(
+                ReportState.UNKILLABLE, frame, reasons.unkillable(endpoint.name, pid, wchan), node=endpoint.name
+            )
         case "finished":
-            return _of_script(ReportState.FINISHED, frame, reasons.ended(frame.word("ended_by")))
+            return _of_script(ReportState.FINISHED, frame, reasons.ended(frame.word("ended_by")), node=endpoint.name)
         case "unknown":
-            return _of_script(ReportState.LOST, frame, reasons.no_exit_code(endpoint.name))
+            return _of_script(ReportState.LOST, frame, reasons.no_exit_code(endpoint.name), node=endpoint.name)
         case other:
             raise InvalidInput(f"{other} is no state.")
 
 
-def _of_script(state: ReportState, frame: _Frame, reason: str) -> Report:
+def _of_script(state: ReportState, frame: _Frame, reason: str, *, node: str) -> Report:
+    first, *kept_back = frame.word("unconfined").split() or [""]
+    if first == "refused" and state is _FINISHED:
+        refused = _not_started(NotStarted.UNCONFINED, reasons.not_confined(node, kept_back))
+        return replace(refused, boot_id=frame.word("boot_id") or None, facts=_facts(frame))
     targets, left_out = read_targets(frame.data("targets"))
     still_open = [stream.value for stream in Stream if frame.flag(f"{stream}_open")] if state is _FINISHED else []
-    notes = [reason, reasons.still_open(still_open), reasons.targets_left_out(left_out)]
+    loose = reasons.unconfined(frame.word("unconfined").split())
+    notes = [reason, reasons.still_open(still_open), reasons.targets_left_out(left_out), loose]
     return Report(
         state,
         reason=" ".join(note for note in notes if note),
@@ -288,7 +297,14 @@ def _why_not(cause: NotStarted, frame: _Frame, endpoint: Endpoint) -> str:
             return reasons.wrong_view(endpoint, _facts(frame))
         case NotStarted.OTHER_BOOT | NotStarted.VOID | NotStarted.NO_SPACE:
             return _PLAIN[cause](node)
-        case NotStarted.UNREACHABLE | NotStarted.HOST_KEY | NotStarted.LOGIN | NotStarted.SUDO | NotStarted.REFUSED:
+        case (
+            NotStarted.UNREACHABLE
+            | NotStarted.HOST_KEY
+            | NotStarted.LOGIN
+            | NotStarted.SUDO
+            | NotStarted.REFUSED
+            | NotStarted.UNCONFINED
+        ):
             raise InvalidInput("The envelope never says this of itself.")
 
 

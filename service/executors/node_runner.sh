@@ -11,6 +11,7 @@
 # beforehand, so that a full file system loses output and never an exit code.
 
 verb='' attempt='' run='' step='' service='' expected_boot='' first_boot='' last_boot='' resend='' acting='' view=''
+confine='' keeps_user='' reads=''
 path='' sent_at=0 not_after=0 timeout=0 wait=0
 limit='' targets_at=0 # where an answer comes in one piece, at its end, and is cut
 script='' targets=''
@@ -120,7 +121,7 @@ answer() {
 
 # Put into $body what is known of the script.
 describe() {
-  local stream total still cut
+  local stream total still cut why
   number pid "$pid"
   word wchan "${wchan:-}"
   number exit_code "${exit_code:-}"
@@ -128,6 +129,7 @@ describe() {
   number started "${started:-}"
   number finished "${finished:-}"
   recall ended cause && word ended_by "$cause"
+  recall unconfined why && word unconfined "${why//[!a-z0-9: ]/}"
   for stream in stdout stderr; do
     recall "$stream.total" total still cut || continue
     number "${stream}_bytes" "$total"
@@ -533,7 +535,7 @@ copy_block() {
 
 # Become the script, when the door is still open.
 become_script() {
-  local fd
+  local fd inside=()
   look "$BASHPID"
   look_at_clock
   record pid "$BASHPID" "$since" "$now" "$boot" "${acting:-reading}"
@@ -552,7 +554,8 @@ become_script() {
     UNSTICK_TARGETS="$dir/targets" UNSTICK_BOOT_ID="${first_boot:-$boot}" UNSTICK_LAST_BOOT_ID="${last_boot:-$boot}"
   unset SHLVL OLDPWD
   hear_signals
-  exec "${again[@]}" "$BASH" "$dir/script"
+  [ -z "$confine" ] || confine_script
+  exec "${again[@]}" "${inside[@]}" "$BASH" "$dir/script"
 }
 
 # Set $again to what gives a script back the signals that whoever started us ignores, as nohup and
@@ -602,11 +605,11 @@ look_for_end() {
 
 # Wait for the script and write down how it ended.
 note_end() {
-  local code
+  local code ended
   while wait "$child"; code=$?; kill -0 "$child"; do :; done
   ((code != 128 + 17)) || { wait "$child"; code=$?; } # that was the end of another process
   trap - CHLD
-  child=''
+  ended=$child child=''
   if [ -e "$dir/void" ] || [ ! -e "$dir/door" ]; then
     close_door
   else
@@ -617,6 +620,7 @@ note_end() {
     else
       record exit "$code" - "$now" end
     fi
+    [ -z "$confine" ] || end_rest "$ended"
   fi
   ring
   printf . >&"$bell"
@@ -740,7 +744,7 @@ start() {
   wake=$bell
   [ -z "$acting" ] || hold
   {
-    for name in pid exit how; do record "$name" || fill_up; done
+    for name in pid exit how unconfined; do record "$name" || fill_up; done
     for name in stdout stderr; do
       record "$name.total" 0 open whole || fill_up
       printf '%-300s' '' >"$dir/$name.said" || fill_up

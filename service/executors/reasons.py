@@ -1,10 +1,11 @@
 """The sentences of a report: what happened on the node, and the way out."""
 
+import os
 from collections.abc import Sequence
 from datetime import datetime
 
 from service.domain.node import Endpoint, ExecutorKind
-from service.domain.script import Facts
+from service.domain.script import Facts, say_unconfined
 from service.domain.shown_text import shown_moment
 
 
@@ -155,6 +156,49 @@ def still_open(streams: Sequence[str]) -> str:
     if not streams:
         return ""
     return f"Stream still open: a process that the script left behind holds {' and '.join(streams)}."
+
+
+def unconfined(parts: Sequence[str]) -> str:
+    """Say what did not keep a script that only reads from touching the node; nothing when all held."""
+    return say_unconfined(_loose(parts)) if parts else ""
+
+
+def not_confined(node: str, parts: Sequence[str]) -> str:
+    """Say that a script was not started, because it could not be confined."""
+    return (
+        f"The inventory says confine: required of {node}, and the script would run unconfined: {_loose(parts)}. "
+        "Nothing was started. Mend that, or write `confine: try`."
+    )
+
+
+def _loose(parts: Sequence[str]) -> str:
+    """Return in words what the envelope says, such as `mounts:38`: the part, and the number of the error."""
+    said = []
+    for part in parts:
+        name, _, number = part.partition(":")
+        error = os.strerror(int(number)) if number.isdecimal() and 0 < int(number) < _ERRORS else "nobody knows why"
+        said.append(f"{_LOOSE.get(name, name)} ({error})" if name not in _PLAINLY else _LOOSE[name])
+    return "; ".join(said)
+
+
+#: Beyond these there is no error number (errno(3)).
+_ERRORS = 200
+_PLAINLY = ("interpreter", "machine", "login")
+_LOOSE = {
+    "interpreter": "neither perl nor python3 is there",
+    "machine": "its system calls are known for x86_64 and aarch64 alone",
+    "login": "it runs as an ordinary user, whose files and processes it may touch",
+    "ns": "it has no mount namespace of its own",
+    "mounts": "its mounts are not read-only",
+    "targets": "it cannot name targets",
+    "tmp": "it has no folder of its own for what is temporary",
+    "input": "its input was opened outside",
+    "user": "it keeps the rights of its user",
+    "sockets": "it may talk to what runs containers and units",
+    "proc": "it has no /proc of its own",
+    "privileges": "a program may give it new rights",
+    "filter": "its system calls are not filtered",
+}
 
 
 def targets_left_out(left_out: bool) -> str:

@@ -201,6 +201,8 @@ class _Builder:
             jump=jump,
             become=words.become,
             view=words.view,
+            confine=words.confine,
+            keeps_user=isinstance(words, ControllerWords),
             path=words.path or Endpoint.path,
             region=words.region,
             profile=words.profile,

@@ -14,7 +14,7 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import YAMLError
 
 from service.domain.errors import ConfigInvalid, Conflict
-from service.domain.node import Become, Endpoint, ExecutorKind, Login, Node, View
+from service.domain.node import Become, Confine, Endpoint, ExecutorKind, Login, Node, View
 from service.inventory.build import build_inventory
 from service.inventory.node_sets import expand, is_set
 
@@ -120,6 +120,7 @@ def _words(node: Node, beside: Mapping[str, Node]) -> CommentedMap:
     for word, value, default in (
         ("become", endpoint.become, Become.NONE),
         ("view", endpoint.view, View.MACHINE),
+        ("confine", endpoint.confine, Confine.TRY),
         ("path", endpoint.path, _DEFAULT.path),
     ):
         if value != default:

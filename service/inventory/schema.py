@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from service.domain.errors import InvalidInput
-from service.domain.node import Become, ExecutorKind, Login, View
+from service.domain.node import Become, Confine, ExecutorKind, Login, View
 from service.domain.public_key import parse_public_key
 
 #: Variables that would change how the envelope itself works, or that it sets.
@@ -102,6 +102,7 @@ class EndpointWords(ReachWords):
     jump: Jump | None = None
     become: Annotated[Become, Field(strict=False)] = Become.NONE
     view: Annotated[View, Field(strict=False)] = View.MACHINE
+    confine: Annotated[Confine, Field(strict=False)] = Confine.TRY
     path: Word | None = None
     #: For SSM `instance` is another word for `address`.
     instance: Word | None = None

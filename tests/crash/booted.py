@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from lab.nodes import Node
-from service.domain.node import Endpoint, ExecutorKind, View
+from service.domain.node import Confine, Endpoint, ExecutorKind, View
 
 INVENTORY = """nodes:
   {node.name}:
@@ -14,6 +14,7 @@ INVENTORY = """nodes:
     key_file: {node.private_key}
     host_key: "{node.host_key}"
     view: boot
+    confine: off
 """
 
 
@@ -56,4 +57,5 @@ class BootedMachine:
             key_file=str(self.node.private_key),
             host_keys=(self.node.host_key,),
             view=View.BOOT,
+            confine=Confine.OFF,
         )

@@ -9,7 +9,7 @@ from lab.needs import need_fuse
 from tests.crash.machine import PretendMachine
 from tests.crash.matrix import EXECUTIONS, Undisturbed, play_pretended
 
-INVENTORY = "nodes: {gpu-01: {executor: local, view: private}}\n"
+INVENTORY = "nodes: {gpu-01: {executor: local, view: private, confine: off}}\n"
 
 
 @pytest.fixture(scope="module")

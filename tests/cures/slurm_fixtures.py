@@ -51,7 +51,9 @@ def slurm_cure(
     """Give the service; the controller is this machine."""
     clock = ShiftedClock()
     known = InventoryNode(NAME, endpoint_of(slurm_node, executor), ("gpu",), "slurm", {"slurm_name": NAME})
-    here = Controller("slurm", Endpoint("slurm", ExecutorKind.LOCAL, "slurm", view=View.PRIVATE), slurm.environment)
+    here = Controller(
+        "slurm", Endpoint("slurm", ExecutorKind.LOCAL, "slurm", view=View.PRIVATE, keeps_user=True), slurm.environment
+    )
     inventory = Inventory({NAME: known}, {"slurm": here})
     url = f"sqlite:///{tmp_path}/unstick.db"
     world = World.build(url, executors_with(clock), inventory=inventory, runbooks=runbooks, clock=clock)

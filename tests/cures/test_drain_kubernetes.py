@@ -68,7 +68,7 @@ class Stage:
         clock = ShiftedClock()
         attributes = {"k8s_name": NAME, "scheduler": "kubernetes"}
         known = InventoryNode(NAME, endpoint_of(self.node, ExecutorKind.SSH), ("gpu",), "k8s-a", attributes)
-        at = Endpoint("k8s-a", ExecutorKind.LOCAL, "k8s-a", view=View.PRIVATE, path=os.environ["PATH"])
+        at = Endpoint("k8s-a", ExecutorKind.LOCAL, "k8s-a", view=View.PRIVATE, path=os.environ["PATH"], keeps_user=True)
         inventory = Inventory({NAME: known}, {"k8s-a": Controller("k8s-a", at, environment(self.server))})
         url = f"sqlite:///{self.folder}/{len(self.built)}.db"
         world = World.build(url, executors_with(clock), inventory=inventory, runbooks=runbooks, clock=clock)

@@ -34,7 +34,7 @@ def ask() -> Iterator[AskController]:
 
 
 def question_of(server: KubeServer) -> KubernetesQuestion:
-    here = Endpoint("head", ExecutorKind.LOCAL, "head", view=View.PRIVATE, path=os.environ["PATH"])
+    here = Endpoint("head", ExecutorKind.LOCAL, "head", view=View.PRIVATE, path=os.environ["PATH"], keeps_user=True)
     return KubernetesQuestion(Controller("head", here, environment(server)), "gpu=H100")
 
 

@@ -10,14 +10,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lab.private import PrivateMounts
-from service.domain.node import Endpoint, ExecutorKind, View
+from service.domain.node import Confine, Endpoint, ExecutorKind, View
 from service.domain.script import AttemptRef, OutputChunk, Report, ScriptKind, ScriptOrder, Stream
 from service.executors import envelope
 from service.executors.local import LocalExecutor
 
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 OTHER_BOOT = "11111111-2222-4333-8444-555555555555"
-HERE = Endpoint("gpu-01", ExecutorKind.LOCAL, "gpu-01", view=View.PRIVATE)
+#: The envelope itself is tried without the kernel's help; tests/executors/test_confinement.py is about that.
+HERE = Endpoint("gpu-01", ExecutorKind.LOCAL, "gpu-01", view=View.PRIVATE, confine=Confine.OFF)
 
 
 @dataclass

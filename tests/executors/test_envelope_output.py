@@ -229,7 +229,7 @@ from service.executors.local import LocalExecutor
 LocalExecutor(prefix={place.prefix!r}).start({given!r}, lambda chunk: print(chunk.data, flush=True))
 """
     code = code.replace("datetime.datetime(", "datetime(").replace("datetime.timedelta(", "timedelta(")
-    for name in ("ExecutorKind", "View", "Become", "Login", "ScriptKind"):
+    for name in ("ExecutorKind", "View", "Become", "Login", "Confine", "ScriptKind"):
         code = _enum_by_name(code, name)
     service = subprocess.Popen(
         [sys.executable, "-c", code.replace("datetime.timezone.utc", "UTC")], stdout=subprocess.PIPE

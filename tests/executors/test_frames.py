@@ -115,6 +115,26 @@ def test_every_refusal_names_the_cause_and_the_way_out(cause: str, fields: dict[
     assert words in report.reason
 
 
+def test_a_script_that_ran_unconfined_says_what_did_not_hold() -> None:
+    report = report_of(state("finished", exit_code=0, unconfined="mounts:38 odd:9999"))
+
+    assert (report.state, report.exit_code) == (ReportState.FINISHED, 0)
+    assert report.reason == (
+        "Unconfined: its mounts are not read-only (Function not implemented); odd (nobody knows why)."
+    )
+
+
+def test_a_script_that_could_not_be_confined_as_it_must_be_was_not_started() -> None:
+    report = report_of(state("finished", exit_code=126, unconfined="refused user:1"))
+
+    assert (report.state, report.not_started, report.facts) == (
+        ReportState.NOT_STARTED,
+        NotStarted.UNCONFINED,
+        FACTS,
+    )
+    assert "it keeps the rights of its user (Operation not permitted). Nothing was started." in report.reason
+
+
 @pytest.mark.parametrize("cause", ["unreachable", "host_key", "login", "sudo", "refused", "nonsense", ""])
 def test_a_node_cannot_refuse_for_a_reason_that_is_not_its_own(cause: str) -> None:
     report = report_of(state("not_started", reason=cause))

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from service.domain.errors import ConfigInvalid
-from service.domain.node import Become, Controller, Endpoint, ExecutorKind, Inventory, Login, Node, View
+from service.domain.node import Become, Confine, Controller, Endpoint, ExecutorKind, Inventory, Login, Node, View
 from service.inventory.build import build_inventory
 from service.inventory.file import FileInventory
 
@@ -41,6 +41,7 @@ def test_every_word_of_a_node_reaches_its_endpoint() -> None:
             become: sudo
             login: system
             view: boot
+            confine: off
             path: /opt/bin:/bin
             pools: [h100, rack-1]
             controller: k8s-a
@@ -67,11 +68,14 @@ def test_every_word_of_a_node_reaches_its_endpoint() -> None:
         become=Become.SUDO,
         login=Login.SYSTEM,
         view=View.BOOT,
+        confine=Confine.OFF,
         path="/opt/bin:/bin",
     )
     node = Node("gpu-01", endpoint, ("h100", "rack-1"), "k8s-a", {"k8s_name": "gpu-01", "rack": "7"})
     controller = Controller(
-        "k8s-a", Endpoint("k8s-a", ExecutorKind.LOCAL, "k8s-a", path="/usr/local/bin"), {"KUBECONFIG": "/etc/kube"}
+        "k8s-a",
+        Endpoint("k8s-a", ExecutorKind.LOCAL, "k8s-a", path="/usr/local/bin", keeps_user=True),
+        {"KUBECONFIG": "/etc/kube"},
     )
     assert inventory == Inventory({"gpu-01": node}, {"k8s-a": controller})
 

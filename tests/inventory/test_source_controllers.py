@@ -19,7 +19,7 @@ from lab.kube.server import KubeServer
 from lab.needs import need_kubectl
 from service.app.ask_controller import ask_controller
 from service.domain.errors import SourceSilent
-from service.domain.node import Controller, Endpoint, ExecutorKind, View
+from service.domain.node import Confine, Controller, Endpoint, ExecutorKind, View
 from service.executors.local import LocalExecutor
 from service.inventory import slurm
 from service.inventory.kubernetes import KubernetesLook
@@ -81,7 +81,7 @@ def head(tmp_path: Path) -> Callable[..., Controller]:
         file.write_text(f"#!/bin/bash\n{body}\n")
         file.chmod(0o755)
         path = f"{file.parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        endpoint = Endpoint("head", ExecutorKind.LOCAL, "head", view=View.PRIVATE, path=path)
+        endpoint = Endpoint("head", ExecutorKind.LOCAL, "head", view=View.PRIVATE, path=path, confine=Confine.OFF)
         return Controller("head", endpoint, {"DATA": str(tmp_path / "data"), **env})
 
     return make
@@ -311,7 +311,7 @@ def kube(tmp_path: Path) -> Iterator[tuple[Cluster, Controller]]:
     """Give a cluster, and a controller with the real kubectl for it."""
     need_kubectl()
     cluster = _mixed()
-    endpoint = Endpoint("head", ExecutorKind.LOCAL, "head", view=View.PRIVATE, path=os.environ["PATH"])
+    endpoint = Endpoint("head", ExecutorKind.LOCAL, "head", view=View.PRIVATE, path=os.environ["PATH"], keeps_user=True)
     with KubeServer(tmp_path / "kube", cluster) as server:
         env = {"KUBECONFIG": str(server.kubeconfig), "KUBE_SYSTEM_UID": cluster.uid}
         yield cluster, Controller("head", endpoint, env)

@@ -23,7 +23,7 @@ IDLE = {
 CLOSED = {"utilization.gpu": "0", "power.limit": "700.00", "clocks.applications.graphics": "1755"}
 SMI = r"""#!/bin/bash
 root=ROOT
-printf "nvidia-smi %s\n" "$*" >>"$root/calls"
+{ printf "nvidia-smi %s\n" "$*" >>"$root/calls"; } 2>/dev/null   # a confined look writes nothing
 if [ -e "$root/says" ]; then cat "$root/says"; exit "$(cat "$root/code")"; fi
 one=
 [ "$1" != -i ] || { one=$2; shift 2; }

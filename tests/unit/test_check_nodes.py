@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -100,12 +100,21 @@ def test_a_node_that_is_ready_has_passed_every_part() -> None:
         (NotStarted.FOLDER, Part.FOLDER),
         (NotStarted.CLOCK, Part.CLOCK),
         (NotStarted.TOO_LATE, Part.CLOCK),
+        (NotStarted.UNCONFINED, Part.CONFINED),
     ],
 )
 def test_what_kept_the_script_from_starting_names_the_part_that_failed(cause: NotStarted, part: Part) -> None:
     row = check(Report(ReportState.NOT_STARTED, not_started=cause, reason="This, mend it so."))
 
     assert row == NodeCheck("gpu-01", PARTS[: PARTS.index(part)], part, "This, mend it so.")
+
+
+def test_a_node_that_cannot_confine_what_only_reads_is_ready_and_says_so() -> None:
+    row = check(replace(finished(), reason="Unconfined: its system calls are not filtered."))
+
+    assert (row.ready, row.unconfined) == (True, "its system calls are not filtered")
+    assert row.passed == tuple(part for part in Part if part is not Part.CONFINED)
+    assert row.why == ("uid 0, PID 1 is systemd, view machine. Unconfined: its system calls are not filtered.")
 
 
 @pytest.mark.parametrize(

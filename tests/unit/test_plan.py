@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from service.domain.errors import Conflict, InvalidInput
-from service.domain.node import Controller, Endpoint, ExecutorKind, Inventory, Node
+from service.domain.node import Confine, Controller, Endpoint, ExecutorKind, Inventory, Node
 from service.domain.plan import Plan, check_params, gate_digest, make_plan, param_text
 from service.domain.runbook import Param, ParamType, ParamValue, Runbook, Step, Where
 from service.domain.script import ScriptKind, render, sha256
@@ -170,3 +170,13 @@ def test_a_value_comes_back_unchanged_and_nothing_of_it_runs(value: str) -> None
     said = subprocess.run(["bash"], input=text.encode(), capture_output=True, check=True)
 
     assert (said.stdout, said.stderr) == (value.encode(), b"")
+
+
+def test_a_plan_says_where_looks_are_not_confined_and_its_digest_stays() -> None:
+    loose = replace(NODE, endpoint=replace(ENDPOINT, confine=Confine.OFF))
+
+    made = plan(nodes=(loose,))
+
+    assert made.unconfined == ("gpu-01: the inventory says confine: off",)
+    assert made.digest == plan().digest
+    assert plan().unconfined == ()

@@ -53,8 +53,9 @@ def test_a_gate_carries_what_its_check_has_said_and_a_list_does_not(api: Api, co
     output = api.get(f"/attempts/{confirm['check_attempt_id']}/output")
 
     assert shown["check_output"] == {"stdout": "connection 57 is stuck\n", "stderr": "", "truncated": False}
-    assert shown["survey"] is None
-    assert {name: value for name, value in shown.items() if name not in ("check_output", "survey")} == confirm
+    assert (shown["survey"], shown["unconfined"]) == (None, "")
+    beside = ("check_output", "survey", "unconfined")
+    assert {name: value for name, value in shown.items() if name not in beside} == confirm
     assert output.content == b"connection 57 is stuck\n"
 
 

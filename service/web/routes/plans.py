@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from service.app.request_run import prepare
+from service.app.show_unconfined import show_unconfined
 from service.web.auth import Reads
 from service.web.errors import declared_with_body
 from service.web.routes.common import API, Serving, operation_id
@@ -24,4 +25,6 @@ router = APIRouter(
 @router.post("", summary="Plan without a run")
 def preview_plan(service: Serving, person: Reads, body: RunRequestBody) -> PlanPreview:
     """Render every script of a request, and record nothing. The body is that of `POST /runs`."""
-    return PlanPreview.of(prepare(service, run_request(body, person=person.name)), shown=SHOWN_NODES)
+    prepared = prepare(service, run_request(body, person=person.name))
+    unconfined = show_unconfined(service, prepared.plan, nodes=prepared.plan.nodes[:SHOWN_NODES])
+    return PlanPreview.of(prepared, shown=SHOWN_NODES, unconfined=unconfined)

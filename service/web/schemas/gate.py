@@ -75,6 +75,10 @@ class ApprovalInFull(Approval):
     """A gate with all that an answer rests on: what the check has said, and what would be acted on."""
 
     check_output: CheckOutput
+    unconfined: str = Field(
+        description="Why the check was not kept from touching the node; empty: nothing is known against it.",
+        examples=["its mounts are not read-only (Function not implemented)"],
+    )
     survey: SurveyDetail | None = Field(
         description="What ran on the node when the gate was opened; null: nobody looked. No digest binds it."
     )
@@ -86,7 +90,8 @@ class ApprovalInFull(Approval):
             raise BrokenRule(f"The gate {view.gate.id} was read without what its check has said.")
         said = CheckOutput.model_validate(view.said)
         survey = SurveyDetail.of(view.gate.survey) if view.gate.survey is not None else None
-        return cls.model_validate(Approval.seen(view).model_dump() | {"check_output": said, "survey": survey})
+        more = {"check_output": said, "survey": survey, "unconfined": view.unconfined or ""}
+        return cls.model_validate(Approval.seen(view).model_dump() | more)
 
 
 class Approve(Given):

@@ -1,5 +1,6 @@
 """Plans: every script as it is sent."""
 
+from collections.abc import Sequence
 from typing import Self
 
 from pydantic import Field
@@ -42,6 +43,10 @@ class PlanDetail(Shown):
     digest: str
     params: dict[str, str | int | bool]
     items: list[NodePlan]
+    unconfined: list[str] = Field(
+        description="In which looks at these nodes the machine's kernel did not confine the script, and why, so far.",
+        examples=[["gpu-01: its system calls are not filtered (Invalid argument), in step evidence of run 0198"]],
+    )
     next_cursor: str | None = Field(
         default=None, description="Give it as `cursor` for the next nodes; null at the end."
     )
@@ -56,6 +61,7 @@ class PlanDetail(Shown):
             digest=view.run.digest,
             params=dict(view.run.params),
             items=[NodePlan.of(node, scripts) for node, scripts in view.nodes],
+            unconfined=list(view.unconfined),
             next_cursor=None if view.next_position is None else str(view.next_position),
         )
 
@@ -68,11 +74,15 @@ class PlanPreview(Shown):
     digest: str
     params: dict[str, str | int | bool] = Field(description="Every parameter, defaults included.")
     nodes: list[str]
+    unconfined: list[str] = Field(
+        description="Where what only reads is not confined by the machine's kernel, and why, as far as it is known.",
+        examples=[["gpu-01: the inventory says confine: off"]],
+    )
     items: list[NodePlan] = Field(description="The scripts for the first nodes.")
 
     @classmethod
-    def of(cls, prepared: Prepared, *, shown: int) -> Self:
-        """Return the plan with the scripts of the first `shown` nodes."""
+    def of(cls, prepared: Prepared, *, shown: int, unconfined: Sequence[str]) -> Self:
+        """Return the plan with the scripts of the first `shown` nodes, and where what only reads is not confined."""
         plan = prepared.plan
         scripts: dict[str, list[PlannedScript]] = {node: [] for node in plan.nodes[:shown]}
         for script in plan.scripts:
@@ -84,5 +94,6 @@ class PlanPreview(Shown):
             digest=plan.digest,
             params=dict(plan.params),
             nodes=list(plan.nodes),
+            unconfined=list(unconfined),
             items=[NodePlan.of(node, tuple(found)) for node, found in scripts.items()],
         )

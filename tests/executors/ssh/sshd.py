@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from service.domain.node import Endpoint, ExecutorKind, View
+from service.domain.node import Confine, Endpoint, ExecutorKind, View
 
 _USERS = """\
 root:*:0:0:root:/root:/bin/bash
@@ -170,6 +170,7 @@ class Sshd:
             "key_file": str(self.key_file),
             "host_keys": (self.host_key,),
             "view": View.BOOT,
+            "confine": Confine.OFF,
         }
         return Endpoint(**(values | words))  # type: ignore[arg-type]
 

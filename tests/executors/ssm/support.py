@@ -8,7 +8,7 @@ from typing import Any
 
 from lab.private import PrivateMounts
 from lab.ssm import Call, Instance, SsmServer
-from service.domain.node import Endpoint, ExecutorKind, View
+from service.domain.node import Confine, Endpoint, ExecutorKind, View
 from service.domain.script import AttemptRef, Report, ScriptOrder
 from service.executors.ssm.executor import SsmExecutor
 from service.executors.ssm.gateway import Patience
@@ -30,7 +30,8 @@ def instance_id(number: int) -> str:
 
 def endpoint(number: int = 1, **changes: object) -> Endpoint:
     """Return a node of the stand-in."""
-    plain = Endpoint(f"gpu-{number:02}", ExecutorKind.SSM, instance_id(number), view=View.PRIVATE)
+    name = f"gpu-{number:02}"
+    plain = Endpoint(name, ExecutorKind.SSM, instance_id(number), view=View.PRIVATE, confine=Confine.OFF)
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 

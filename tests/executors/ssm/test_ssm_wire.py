@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.domain.errors import BrokenRule
+from service.domain.node import Confine
 from service.executors import envelope
 from service.executors.envelope import OneAnswer
 from service.executors.ssm import wire
@@ -115,7 +116,9 @@ def test_the_longest_script_that_lint_lets_pass_fits() -> None:
     letters = random.Random(7)
     text = "".join(letters.choice("abcdefghijklmnopqrstuvwxyz0123456789 -/$\n") for _ in range(32 * 1024))
 
-    assert len(start_command(order(text), WITHIN, now=NOW).line) < wire.MOST_CHARACTERS
+    confined = order(text, endpoint=endpoint(confine=Confine.REQUIRED))
+
+    assert len(start_command(confined, WITHIN, now=NOW).line) < wire.MOST_CHARACTERS
 
 
 def test_an_order_is_dated_when_it_is_sent_and_not_when_it_began_to_wait() -> None:
