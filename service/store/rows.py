@@ -14,6 +14,7 @@ from service.domain.audit import AuditEvent, Fact
 from service.domain.delivery import Breaker, Delivery, RecordedAlert
 from service.domain.person import Role, Token
 from service.domain.plan import Plan, PlannedScript
+from service.domain.reach import Reach
 from service.domain.run import Attempt, Gate, Hold, NodeRun, Resolution, Run, Trigger, run_state
 from service.domain.script import ScriptKind
 
@@ -112,14 +113,19 @@ def _parts(text: str, shared: str) -> list[str]:
 
 def token_row(token: Token) -> dict[str, Any]:
     """Return the columns of a token."""
-    row = {f.name: getattr(token, f.name) for f in fields(Token)}
-    return row | {"roles": tuple(sorted(role.value for role in token.roles))}
+    row = {f.name: getattr(token, f.name) for f in fields(Token) if f.name != "reach"}
+    return row | {
+        "roles": tuple(sorted(role.value for role in token.roles)),
+        "runbooks": token.reach.runbooks,
+        "pools": token.reach.pools,
+    }
 
 
 def token_of(row: RowMapping) -> Token:
     """Return the token of a row."""
-    values = {f.name: row[f.name] for f in fields(Token)}
-    return Token(**values | {"roles": frozenset(Role(role) for role in row["roles"])})
+    values = {f.name: row[f.name] for f in fields(Token) if f.name != "reach"}
+    reach = Reach(tuple(row["runbooks"]), tuple(row["pools"]))
+    return Token(**values | {"roles": frozenset(Role(role) for role in row["roles"]), "reach": reach})
 
 
 def event_row(event: AuditEvent) -> dict[str, Any]:

@@ -268,6 +268,9 @@ tokens = Table(
     Column("expires_at", UtcTime),
     Column("last_used_at", UtcTime),
     Column("revoked_at", UtcTime),
+    # How far it goes: globs of names; none is all of them.
+    Column("runbooks", JsonList, nullable=False, server_default="[]"),
+    Column("pools", JsonList, nullable=False, server_default="[]"),
     UniqueConstraint("name"),
     UniqueConstraint("sha256"),
 )
