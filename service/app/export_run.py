@@ -9,7 +9,7 @@ from itertools import product
 from service.app.request_run import Prepared
 from service.domain.by_hand import Header
 from service.domain.errors import Conflict, InvalidInput
-from service.domain.node import Endpoint
+from service.domain.node import Confine, Endpoint
 from service.domain.plan import Plan, PlannedScript
 from service.domain.run import StepOutcome, Trigger, TriggerKind
 from service.domain.runbook import ApprovalKind, Step, Where
@@ -141,6 +141,7 @@ def _settings(prepared: Prepared, header: Header, *, endpoint: Endpoint, pieces:
         "listed": "\n".join(_listed(prepared)),
         "escalates": _escalates(prepared),
         "may_boot": _flag(any(step.reboots for step in prepared.plan.runbook.steps)),
+        "confine": "" if endpoint.confine is Confine.OFF else endpoint.confine.value,
         "approval": str(int(prepared.plan.runbook.limits.approval_expires.total_seconds())),
         "header": header.packed(),
         "sums": "\n".join(f"{name} {sha256(text)}" for name, text in pieces.items()),
@@ -181,6 +182,7 @@ def _step(prepared: Prepared, step: Step) -> str:
         "within": str(int(step.within.total_seconds())) if step.within is not None else "",
         "on_failure": step.on_failure.value,
         "retry": " ".join(_pauses(step)),
+        "reads": " ".join(step.reads),
         **_condition(prepared, step),
     }
     return "".join(f"  {_assigned(name, value)}" for name, value in values.items()) + "  play_step\n\n"
@@ -238,6 +240,8 @@ def _listed(prepared: Prepared) -> Iterator[str]:
     """Yield a line for each step, as a person reads it who is about to begin."""
     for number, step in enumerate(prepared.plan.runbook.steps, start=1):
         yield f"  {number}. {step.id}: {step.title} ({', '.join(_manner(prepared, step))})"
+    for machine in prepared.plan.unconfined:
+        yield f"  unconfined: {machine}"
 
 
 def _manner(prepared: Prepared, step: Step) -> Iterator[str]:

@@ -293,13 +293,15 @@ def _refusal(line: Line) -> NotStarted:
 
 
 def _reason(line: Line) -> str:
+    # The parts stand as the envelope names them.
+    loose = f"Unconfined: {line.word('unconfined')}." if line.word("unconfined") else ""
     match line.word("state"):
         case "not_started":
-            return f"It was not started: {line.word('reason')}."
+            return f"It was not started: {line.word('reason')}. {loose}".rstrip()
         case "unknown":
-            return "The node has no exit code of it."
+            return f"The node has no exit code of it. {loose}".rstrip()
         case _:
-            return ""
+            return loose
 
 
 def _targets(data: bytes) -> tuple[str, ...]:

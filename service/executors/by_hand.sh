@@ -133,6 +133,10 @@ order() {
   setting last_boot "$last_boot"
   setting resend "$resend"
   setting acting "$acting"
+  if [ -z "$acting" ]; then
+    setting confine "$confine"
+    setting reads "$reads"
+  fi
   setting path "$path"
   setting view "$view"
   setting sent_at "$((now / 1000000))"
@@ -200,7 +204,11 @@ append_result() {
   limit=$most
   [ "$(wc -c <"$journal")" -lt "$room" ] || limit=$little
   members=",\"attempt\":\"$id\"" cut=false
-  for name in state reason exit_code signal ended_by pid wchan started finished stdout_bytes stderr_bytes targets; do
+  case $line in
+    # It was not begun, since it could not be confined.
+    *'"unconfined":"refused'*) line=$(printf '%s\n' "$line" | sed 's/"state":"finished"/"state":"not_started","reason":"refused"/') ;;
+  esac
+  for name in state reason unconfined exit_code signal ended_by pid wchan started finished stdout_bytes stderr_bytes targets; do
     member "$name"
     [ -n "$value" ] || [ "$name" != state ] || value=unknown
     [ -z "$value" ] || members="$members,\"$name\":\"$value\""
@@ -243,6 +251,8 @@ read_result() {
   member reason && refusal=$value
   member pid && pid=$value
   member wchan && wchan=$value
+  member unconfined
+  [ -z "$value" ] || say "  unconfined: the kernel did not keep this look from touching the node ($value; docs/nodes.md)"
   member boot && last_boot=$value
   first_boot=${first_boot:-$value}
   if [ "$kind" = check ]; then

@@ -7,10 +7,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from service.domain.run import NodeRunState, Verdict
+from service.domain.node import Confine
+from service.domain.run import AttemptState, NodeRunState, Verdict
 from tests.cli.installation import Installation, eventually
 from tests.support.by_hand import BEGIN, export, imported, world_of
-from tests.support.world import World, outcomes
+from tests.support.world import FixedInventory, World, outcomes
 
 pytestmark = pytest.mark.needs_root
 
@@ -59,6 +60,23 @@ steps:
     run: |
       echo "back"
 """
+#: A look that does not keep its promise.
+TOUCHING = """\
+schema: 1
+name: touching
+title: Touch what it looks at
+owner: tests
+description: For the tests of the exported script.
+params:
+  mark: {type: string, max_length: 300, description: What it touches.}
+steps:
+  - id: look
+    title: Look
+    read_only: true
+    timeout: 1m
+    run: |
+      touch "$PARAM_MARK"
+"""
 
 
 @pytest.fixture
@@ -66,6 +84,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     """Give what plans the scripts, and the record that takes their journals."""
     place = Installation(tmp_path / "place")
     (place.folder / "runbooks" / "booting.yaml").write_text(BOOTING)
+    (place.folder / "runbooks" / "touching.yaml").write_text(TOUCHING)
     built = world_of(place.folder / "runbooks", tmp_path)
     yield built
     built.close()
@@ -115,6 +134,28 @@ def test_nothing_of_a_boot_is_sent_while_nothing_is_stored_of_the_node(world: Wo
         "boot-again": "ok",
         "welcome": "skipped",
     }
+
+
+def _let(world: World, confine: Confine) -> None:
+    assert isinstance(world.service.inventory, FixedInventory)
+    known = world.service.inventory.inventory
+    node = replace(known.nodes["n00"], endpoint=replace(known.nodes["n00"].endpoint, confine=confine))
+    world.service.inventory.inventory = replace(known, nodes={**known.nodes, "n00": node})
+
+
+@pytest.mark.parametrize(("confine", "kept"), [(Confine.TRY, True), (Confine.OFF, False)])
+def test_a_look_by_hand_is_kept_from_touching_the_node(
+    world: World, disk: Path, *, confine: Confine, kept: bool
+) -> None:
+    mark = disk / "mark"
+    _let(world, confine)
+    by_hand = export(world, disk, "touching", mark=str(mark))
+
+    code, seen = by_hand.play(*BEGIN)
+
+    assert (code, mark.exists(), "unconfined: n00" in seen) == (1 if kept else 0, not kept, not kept), seen
+    [attempt] = world.history(imported(world, by_hand)).attempts
+    assert (attempt.state, attempt.exit_code == 0) == (AttemptState.FINISHED, not kept)
 
 
 def test_a_journal_in_memory_is_refused_where_a_boot_may_come(world: World, tmp_path: Path) -> None:
