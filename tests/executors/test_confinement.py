@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,6 +50,13 @@ class Scene:
         exports = "".join(f"export {name}={value}\n" for name, value in names.items())
         report = self.place.start(order(exports + text, endpoint=endpoint, reads=reads), heard)
         return report, (heard.text() + heard.text(Stream.STDERR)).decode()
+
+    @contextmanager
+    def by(self, executor: LocalExecutor) -> Iterator[None]:
+        """Start scripts by another executor meanwhile."""
+        own, self.place.executor = self.place.executor, executor
+        yield
+        self.place.executor = own
 
     def without(self, *programs: str) -> str:
         """Return a PATH on which these programs are missing."""
@@ -114,6 +121,29 @@ def test_a_lying_check_touches_nothing(scene: Scene, way: str) -> None:
 
     assert (report.state, report.exit_code, report.reason) == (ReportState.FINISHED, 0, ""), said
     assert [name for name, done in ends(said).items() if done] == []
+    assert scene.looks() == before
+
+
+#: Answers ENOSYS to mount_setattr(2), as a kernel before Linux 5.12 does (seccomp(2)), and becomes what follows.
+OLD_KERNEL = """
+$filter = pack "H*", "2000000000000000" . "15000001ba010000" . "0600000026000500" . "060000000000ff7f";
+syscall(157, 38, 1, 0, 0, 0) == 0 and syscall(317, 1, 0, pack "Sx6P", 4, $filter) == 0 or die $!;
+exec { $ARGV[0] } @ARGV;
+"""
+
+
+def test_a_kernel_that_cannot_make_mounts_read_only_is_named_and_its_lying_check_does_little(scene: Scene) -> None:
+    script = battery().replace("perl -e", "/usr/bin/perl -e")
+    before = scene.looks()
+    executor = LocalExecutor(prefix=[*scene.place.prefix, "/usr/bin/perl", "-e", OLD_KERNEL])
+
+    with closing(executor), scene.by(executor):
+        required, _ = scene.start("true")
+        report, said = scene.start(script, confine=Confine.TRY)
+
+    assert (required.not_started, report.state) == (NotStarted.UNCONFINED, ReportState.FINISHED), said
+    assert report.reason == "Unconfined: its mounts are not read-only (Function not implemented)."
+    assert [name for name, done in ends(said).items() if done] == ["write in /tmp"]
     assert scene.looks() == before
 
 
