@@ -214,6 +214,21 @@ def test_a_script_that_was_played_twice_is_two_runs(world: World, journals: Jour
     assert world.chain_holds()
 
 
+@pytest.mark.parametrize("year", ["1970", "2099"])
+def test_a_wrong_clock_of_a_node_does_not_keep_a_journal_out(world: World, journals: Journals, year: str) -> None:
+    rows = rows_of(journals.second)
+    for row in rows:
+        row["at"] = year + row["at"][4:]
+
+    run = bring(world, chained(rows))
+
+    events = world.service.store.read(lambda reader: reader.audit_after(0, run_id=run.id, limit=100))
+    assert run.created_at <= world.clock.now()
+    assert {event.fact.body["by_hand"]["at"][:4] for event in events if "by_hand" in event.fact.body} == {year}
+    assert all(event.at.year not in (1970, 2099) for event in events)
+    assert world.chain_holds()
+
+
 def test_it_is_brought_into_postgresql_as_well(journals: Journals, postgres_server: Postgres) -> None:
     url = postgres_server.create()
     migrate.upgrade(url)
