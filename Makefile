@@ -7,6 +7,8 @@ PYTEST := $(BIN)/python -m pytest
 # `make test TESTS=tests/unit` or `make proof ONLY="-k reboot"` runs a part.
 TESTS ?= tests
 ONLY ?=
+# Where Python may not write beside the sources, each start would read them anew.
+COMPILED := $(BIN)/python -m compileall -q service lab migrations
 COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-annotate --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
@@ -28,6 +30,7 @@ $(READY): requirements-dev.lock pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.lock
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(COMPILED)
 	@touch $@
 
 demo: setup ## watch the service cure a really stuck FUSE mount (YES=1 asks nothing, KEEP=1 leaves it up, TIER=2 needs no node, EXECUTOR=ssm no SSH)
@@ -61,6 +64,9 @@ check-tests:
 
 test: setup ## every behaviour at the smallest count that can fail (as root, installs the Debian packages it needs)
 	.ci/apt
+	@$(COMPILED)
+	@# The first node waits for its file system, which takes a minute: it is begun while the tests are collected.
+	@$(if $(filter tests,$(TESTS)),test "$$(id -u)" != 0 || $(BIN)/python -m lab.rootfs >/dev/null 2>&1 &)
 	$(PYTEST) --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not proof and not aws" $(TESTS)
 
 proof: setup ## the large counts, and docs/proof.md (hours; ONLY="-k name" runs some)

@@ -103,6 +103,8 @@ def _bootstrap(built: RootFileSystem) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     command = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
     command += [f"--dpkgopt=path-exclude={path}" for path in LEFT_OUT]
+    # What a failure of the power would spoil is made anew.
+    command += ["--dpkgopt=force-unsafe-io"]
     try:
         _run([*command, SUITE, str(unfinished), *own_sources()])
         shutil.copy(PREPARE, unfinished / "tmp/prepare.sh")

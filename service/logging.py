@@ -7,10 +7,13 @@ is escaped (CWE-117).
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor
+
+from service.domain.redaction import redact
 
 _DELETE = "\x7f"
 
@@ -65,4 +68,13 @@ def _quiet_libraries() -> None:
 def _as_line(_logger: Any, _method: str, event: EventDict) -> str:
     """Return one event as one line of ASCII."""
     ordered = {"at": event.pop("at", ""), "level": event.pop("level", ""), "event": event.pop("event", ""), **event}
-    return json.dumps(ordered, default=str, ensure_ascii=True).replace(_DELETE, "\\u007f")
+    return json.dumps(_clean(ordered), default=str, ensure_ascii=True).replace(_DELETE, "\\u007f")
+
+
+def _clean(value: object) -> object:
+    """Return a value without secrets: the text of an error may quote whatever it stumbled over."""
+    if isinstance(value, Mapping):
+        return {str(name): _clean(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_clean(one) for one in value]
+    return value if value is None or isinstance(value, int | float) else redact(str(value))

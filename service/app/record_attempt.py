@@ -7,9 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
+from service.app.masked_output import MaskedOutput
 from service.app.ports import Store, Transaction
 from service.domain.audit import Fact
 from service.domain.errors import Unavailable
+from service.domain.redaction import redact
 from service.domain.run import Attempt, AttemptState, NodeRun
 from service.domain.script import OutputChunk, Report, ReportState
 
@@ -19,15 +21,19 @@ FLUSH_BYTES = 64 * 1024
 
 
 def with_report(attempt: Attempt, report: Report, *, now: datetime) -> Attempt:
-    """Return the attempt as the report leaves it; a lost link changes only when it was asked."""
+    """Return the attempt as the report leaves it; a lost link changes only when it was asked.
+
+    A target that holds a secret is recorded without it. No run finds anything by that name, so nothing acts on it.
+    """
+    reason = redact(report.reason)
     if report.state is ReportState.LOST:
-        return replace(attempt, asked_at=now, reason=report.reason)
-    targets = report.targets if attempt.kind == "check" else attempt.targets
+        return replace(attempt, asked_at=now, reason=reason)
+    targets = tuple(redact(one) for one in report.targets) if attempt.kind == "check" else attempt.targets
     return replace(
         attempt,
         state=_state(report.state),
         not_started=report.not_started,
-        reason=report.reason,
+        reason=reason,
         exit_code=report.exit_code,
         signal=report.signal,
         ended_by_us=report.ended_by_us,
@@ -116,29 +122,33 @@ def _fact(action: str, attempt: Attempt, *, node_run: NodeRun, body: Mapping[str
 
 
 class OutputSink:
-    """Keeps output as it comes, in few writes; what cannot be written yet waits in memory."""
+    """Keeps output as it comes but for secrets, in few writes; what cannot be written yet waits in memory."""
 
     def __init__(self, store: Store) -> None:
         """Write to this store."""
         self._store = store
         self._chunks: list[OutputChunk] = []
+        self._masked = MaskedOutput()
         self._lock = threading.Lock()
         self._flushed = time.monotonic()
 
     def __call__(self, chunk: OutputChunk) -> None:
         """Take one chunk; called by executors, from any thread."""
         with self._lock:
-            self._chunks.append(chunk)
+            self._chunks += self._masked.take(chunk)
             size = sum(len(one.data) for one in self._chunks)
             due = size >= FLUSH_BYTES or time.monotonic() - self._flushed >= FLUSH_SECONDS
             chunks = self._take() if due else []
         if chunks:
             self._write(chunks)
 
-    def rest(self) -> Callable[[Transaction], None]:
-        """Return the write of all that is still here, to be part of another write."""
+    def rest(self, *, whole: bool) -> Callable[[Transaction], None]:
+        """Return the write of all that is still here, to be part of another write.
+
+        Not `whole`: more will come, so the line that has not ended is left out, and the node sends it again.
+        """
         with self._lock:
-            chunks = self._take()
+            chunks = [*self._take(), *(self._masked.rest() if whole else ())]
         return lambda transaction: _add(transaction, chunks)
 
     def _take(self) -> list[OutputChunk]:

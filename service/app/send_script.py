@@ -197,7 +197,7 @@ def _record(driven: Driven, node_run: NodeRun, *, attempt: Attempt, ask_node: Ca
     seen_boot = report.facts.boot_id if report.facts is not None else report.boot_id
     at_node = driven.runbook.step(attempt.step).where is Where.NODE
     known = replace(node_run, first_boot_id=node_run.first_boot_id or (seen_boot if at_node else None))
-    keep_output = sink.rest()
+    keep_output = sink.rest(whole=report.state not in (ReportState.RUNNING, ReportState.LOST))
 
     def result(transaction: Transaction) -> None:
         keep_output(transaction)

@@ -10,21 +10,41 @@ from typing import Final
 REDACTED: Final = "[redacted]"
 
 _NAMED = r"(?:passw|secret|token|api_?-?key|authorization|credential|private_?-?key|signature)"
+_ASSIGNED = r"(?:passw|secret|token|api_?-?key|credential|private_?-?key)"
 # Bounded, so that no text makes it slow.
 _KEY = rf'[^"\\]{{0,64}}{_NAMED}[^"\\]{{0,64}}'
+_SIGN: Final = re.compile(r"[^\n]")
 _SAYS_SO: Final = re.compile(_NAMED, re.IGNORECASE)
 _PATTERNS: Final = (
     # A member of JSON, and one inside a text that is JSON itself, as SNS has it.
-    (re.compile(rf'("{_KEY}"\s{{0,8}}:\s{{0,8}}")(?:[^"\\]|\\.)*', re.IGNORECASE), rf"\1{REDACTED}"),
+    (re.compile(rf'("{_KEY}"\s{{0,8}}:\s{{0,8}}")(?:[^"\\\n]|\\.)*', re.IGNORECASE), rf"\1{REDACTED}"),
     (re.compile(rf'(\\"{_KEY}\\"\s{{0,8}}:\s{{0,8}}\\")[^"\\]*', re.IGNORECASE), rf"\1{REDACTED}"),
     (re.compile(r"\b(bearer|basic)\s{1,8}[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\1 {REDACTED}"),
     (re.compile(r"(://[^/\s:@\"]{0,64}:)[^/\s@\"]{1,200}@"), rf"\1{REDACTED}@"),
     (re.compile(r"([?&][A-Za-z_-]{0,32}(?:token|signature|secret|key)=)[^&\s\"\\]+", re.IGNORECASE), rf"\1{REDACTED}"),
-    (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]*(?:-----END [A-Z ]{0,40}-----)?"), REDACTED),
+    (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,16384}(?:-----END [A-Z ]{0,40}-----)?"), REDACTED),
+    # A variable or an option, as `env` and `ps` show it; a number such as in `max_tokens=4096` is none.
+    (
+        re.compile(
+            rf"(?<![A-Za-z0-9_])([A-Za-z0-9_-]{{0,40}}{_ASSIGNED}[A-Za-z0-9_-]{{0,16}}=)"
+            r"(?!\d{1,9}(?:\s|$))(?:\"[^\"\n]{1,400}\"|'[^'\n]{1,400}'|[^\s\"'&;]+)",
+            re.IGNORECASE,
+        ),
+        rf"\1{REDACTED}",
+    ),
+    (
+        re.compile(r"\b((?:password|passwd|secret|api[_-]?key)\s{0,4}:\s{1,4})[^\s\"'&;]+", re.IGNORECASE),
+        rf"\1{REDACTED}",
+    ),
     # Tokens of unstick, of Standard Webhooks, AWS, GitHub, Slack, and JSON Web Tokens.
     (re.compile(r"\b(?:unstick_|whsec_|gh[pousr]_|xox[a-z]-)[A-Za-z0-9_+/=-]{16,}"), REDACTED),
     (re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), REDACTED),
     (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), REDACTED),
+)
+#: Without one of these, in lower case, there is no secret that is known as one: most output is looked at no further.
+_HINTS: Final = (
+    *(b"passw", b"secret", b"token", b"key", b"auth", b"credential", b"signature", b"bearer", b"basic", b"://"),
+    *(b"unstick_", b"whsec_", b"gho_", b"ghp_", b"ghr_", b"ghs_", b"ghu_", b"xox", b"akia", b"asia", b"eyj"),
 )
 
 
@@ -33,6 +53,26 @@ def redact(text: str) -> str:
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
     return text
+
+
+def mask(data: bytes) -> bytes:
+    """Return bytes of the same length in which each secret that is known as one is stars; line ends stay.
+
+    Output of a script is kept by its place in it, so that nothing in it may become longer or shorter.
+    """
+    lowered = data.lower()
+    if not any(hint in lowered for hint in _HINTS):
+        return data
+    # Each byte is one sign of this encoding.
+    text = data.decode("latin-1")
+    for pattern, _ in _PATTERNS:
+        text = pattern.sub(_stars, text)
+    return text.encode("latin-1")
+
+
+def _stars(found: re.Match[str]) -> str:
+    named = found[1] if found.re.groups else ""
+    return named + _SIGN.sub("*", found[0][len(named) :])
 
 
 def redact_members(members: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """Brings a database to the tables of this version, or says that it is not there."""
 
 from datetime import timedelta
+from functools import cache
 
 from alembic import command
 from alembic.config import Config
@@ -65,6 +66,7 @@ def revision(url: str) -> str | None:
         database.close()
 
 
+@cache
 def head() -> str:
     """Return the revision of this version."""
     return _scripts().get_current_head() or ""

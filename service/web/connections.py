@@ -110,6 +110,11 @@ class BoundedProtocol(H11Protocol):
         """Return since when (time of the loop) no request is under way; None while one is."""
         return self._since if self._phase() is Phase.HEADER else None
 
+    @property
+    def address(self) -> str:
+        """Return where the client is, as its socket says."""
+        return self.client[0] if self.client else ""
+
     def give_up(self, said: bytes = b"") -> None:
         """End the connection, with a last answer when none has begun."""
         if said and not self.transport.is_closing() and self.conn.our_state is h11.IDLE:
@@ -146,8 +151,8 @@ class BoundedProtocol(H11Protocol):
 
     def _make_room(self) -> None:
         here = [one for one in self.connections if isinstance(one, BoundedProtocol)]
-        mine = [one for one in here if one._address() == self._address()]
-        most_of_one = self.bounds.most if _is_loopback(self._address()) else self.bounds.most_of_one
+        mine = [one for one in here if one.address == self.address]
+        most_of_one = self.bounds.most if _is_loopback(self.address) else self.bounds.most_of_one
         if len(mine) > most_of_one:
             self._end_idle_one(mine)
         elif len(here) > self.bounds.most:
@@ -159,9 +164,6 @@ class BoundedProtocol(H11Protocol):
             min(idle, key=lambda each: each[0])[1].give_up()
         else:
             self.give_up(_FULL)
-
-    def _address(self) -> str:
-        return self.client[0] if self.client else ""
 
 
 def _is_loopback(address: str) -> bool:

@@ -27,7 +27,12 @@ from tests.crash.machine import PretendMachine
 from tests.support.database import prepare
 
 # What `serve` imports when it is called; here once, and not in each of some hundred forks.
-for name in ("uvicorn", "service.web.app", "service.executors.ssh.executor"):
+for name in (
+    "uvicorn.loops.auto", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto", "uvicorn.lifespan.on",
+    "service.web.app", "service.executors.ssh.executor", "service.notify.senders", "service.notify.notify_file",
+    "service.triggers.policy_file", "service.triggers.receivers", "service.triggers.rules_file",
+    "service.triggers.sns_certificates",
+):  # fmt: skip
     import_module(name)
 
 RUNBOOKS = Path(__file__).parent / "runbooks"
@@ -198,7 +203,8 @@ class Play:
                 if gate["state"] == "open":
                     answer = {"digest": gate["digest"], "reason": "agreed"}
                     self._call("POST", f"/approvals/{gate['id']}/approve", json=answer, may_conflict=True)
-            time.sleep(0.05)
+            # Each look costs the service what a step costs it; a moment for a kill is not to be missed.
+            time.sleep(0.2 if self.kill_when is None else 0.05)
             self._kill_if_wanted()
         raise AssertionError(f"the run does not end: {json.dumps(run, indent=1)}")
 

@@ -6,6 +6,8 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from service.domain.redaction import redact
+
 Item = TypeVar("Item")
 
 #: No control character but tab and line feed: PostgreSQL keeps no NUL, and a terminal obeys the rest.
@@ -15,8 +17,9 @@ UNSAFE = "It holds a control character such as a carriage return; only tab and l
 MOST_CHARACTERS = 4096
 _ID = r"^[A-Za-z0-9_-]+$"
 
-Reason = Annotated[str, StringConstraints(pattern=SAFE, max_length=2000)]
-MustReason = Annotated[str, StringConstraints(pattern=SAFE, min_length=1, max_length=2000)]
+#: What a person says goes into the audit for ever; a secret that was pasted into it does not.
+Reason = Annotated[str, StringConstraints(pattern=SAFE, max_length=2000), AfterValidator(redact)]
+MustReason = Annotated[str, StringConstraints(pattern=SAFE, min_length=1, max_length=2000), AfterValidator(redact)]
 Text = Annotated[str, StringConstraints(pattern=SAFE, max_length=MOST_CHARACTERS)]
 Id = Annotated[str, StringConstraints(pattern=_ID, min_length=1, max_length=64)]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
