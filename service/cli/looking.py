@@ -104,6 +104,8 @@ def _header(run: dict[str, Any]) -> None:
     trigger = run.get("trigger") or {}
     if trigger.get("kind") in ("alert", "sweep"):
         say(f"started by the {'rule' if trigger['kind'] == 'alert' else 'sweep'} {trigger['name']}")
+    if trigger.get("kind") == "by_hand":
+        say("played by hand from an exported script; this person brought its journal, in which names are claims")
     for key, words in (("retry_of", "a retry of"), ("escalated_from", "escalated from")):
         if run.get(key):
             say(f"{words} run {run[key]}")

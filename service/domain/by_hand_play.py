@@ -13,6 +13,7 @@ from service.domain.by_hand import Event, Journal, Line
 from service.domain.next_action import judge
 from service.domain.person_name import is_among
 from service.domain.plan import Plan, gate_digest
+from service.domain.redaction import mask, redact
 from service.domain.run import (
     Attempt,
     AttemptState,
@@ -148,7 +149,7 @@ def _result(play: _Play, line: Line) -> None:
     state = _STATES.get(line.word("state"))
     if state is None:
         raise line.wrong("there is no such state")
-    streams = {stream: line.unpacked(stream) for stream in Stream}
+    streams = {stream: mask(line.unpacked(stream)) for stream in Stream}
     ended = replace(
         last,
         state=state,
@@ -211,7 +212,7 @@ def _answer(play: _Play, line: Line) -> None:
     gate = play.history.gates[-1] if play.history.gates else None
     if gate is None or (line.word("step"), line.number("round")) != (gate.step, gate.round):
         raise line.wrong("no gate waits for this answer")
-    said = shown(line.data("why").decode(errors="replace"))
+    said = redact(shown(line.data("why").decode(errors="replace")))
     answer = line.word("answer")
     match answer:
         case "approved" | "denied" if gate.state is GateState.OPEN and line.at < gate.expires_at:
@@ -305,7 +306,7 @@ def _reason(line: Line) -> str:
 
 
 def _targets(data: bytes) -> tuple[str, ...]:
-    """Return the whole lines of a file of targets, as the service reads them."""
+    """Return the whole lines of a file of targets, as the service reads and records them."""
     if len(data) > MOST_TARGETS:
         data = data[: data.rfind(b"\n", 0, MOST_TARGETS) + 1]
-    return tuple(one for one in data.decode(errors="backslashreplace").split("\n") if one)
+    return tuple(redact(one) for one in data.decode(errors="backslashreplace").split("\n") if one)

@@ -53,6 +53,7 @@ def test_the_incident_is_cured_while_the_service_is_down_and_stands_in_its_recor
         run = someone.run(found[1])
         verified = place("audit", "verify")
         timeline = someone("audit", "timeline", "--run", run["id"])
+        shown = someone("show", run["id"])
 
     assert "played by hand: succeeded: cured" in imported.stdout
     assert (run["digest"], run["trigger"]["kind"], run["state"]) == (plan["digest"], "by_hand", "succeeded")
@@ -67,4 +68,5 @@ def test_the_incident_is_cured_while_the_service_is_down_and_stands_in_its_recor
     assert again.returncode == 2
     assert "in the record already" in again.stderr
     assert verified.returncode == 0, verified.stderr
-    assert "by hand" in timeline.stdout, timeline.stderr
+    assert "for ann (typed by hand)" in timeline.stdout, timeline.stderr
+    assert "played by hand from an exported script" in shown.stdout, shown.stderr

@@ -2,7 +2,6 @@
 
 import base64
 import gzip
-import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from service.domain.run import AttemptState, GateState, NodeRunState, ResolveAs,
 from service.domain.script import Stream
 from service.executors.scripted import ScriptedExecutor
 from service.store import migrate
+from tests.app.forged_journals import FORGERIES, chained, rows_of
 from tests.cli.installation import Installation
 from tests.support.by_hand import BEGIN, YES, export, world_of
 from tests.support.world import OPERATOR, RealClock, World, local_nodes, outcomes
@@ -78,21 +78,6 @@ def world(tmp_path: Path, journals: Journals) -> Iterator[World]:
 def bring(world: World, journal: str) -> Run:
     """Import a journal as the operator."""
     return import_run(world.service, journal, person=OPERATOR, reason="the database was full")
-
-
-def chained(rows: list[dict[str, Any]]) -> str:
-    """Return a journal whose every hash fits: what somebody can write who has the time."""
-    previous, lines = str(rows[0]["plan"]), []
-    for row in rows:
-        text = json.dumps({name: value for name, value in row.items() if name != "hash"}, separators=(",", ":"))[:-1]
-        previous = hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
-        lines.append(f'{text},"hash":"{previous}"}}\n')
-    return "".join(lines)
-
-
-def rows_of(journal: str) -> list[dict[str, Any]]:
-    """Return the lines of a journal."""
-    return [json.loads(line) for line in journal.splitlines()]
 
 
 def test_a_cure_by_hand_stands_in_the_record_with_its_gate_overridden(world: World, journals: Journals) -> None:
@@ -214,6 +199,23 @@ def test_a_script_that_was_played_twice_is_two_runs(world: World, journals: Jour
     assert world.chain_holds()
 
 
+def test_a_secret_in_a_journal_is_not_kept(world: World, journals: Journals) -> None:
+    rows = rows_of(journals.second)
+    rows[2]["stdout"] = base64.b64encode(gzip.compress(b"password: hunter2\n")).decode()
+    rows[4]["why"] = base64.b64encode(b"password: hunter2").decode()
+    for row in (rows[2], rows[5], rows[7]):
+        row["targets"] = base64.b64encode(b"password: hunter2\n").decode()
+
+    run = bring(world, chained(rows))
+
+    history = world.history(world.node_runs(run)[0])
+    output = world.service.store.read(lambda reader: reader.output(history.attempts[0].id, Stream.STDOUT))
+    events = world.service.store.read(lambda reader: reader.audit_after(0, run_id=run.id, limit=100))
+    assert output == b"password: *******\n"
+    assert "hunter2" not in f"{history}{[event.fact for event in events]}"
+    assert world.chain_holds()
+
+
 @pytest.mark.parametrize("year", ["1970", "2099"])
 def test_a_wrong_clock_of_a_node_does_not_keep_a_journal_out(world: World, journals: Journals, year: str) -> None:
     rows = rows_of(journals.second)
@@ -308,93 +310,7 @@ def test_a_changed_member_breaks_its_line(world: World, journals: Journals, line
         bring(world, "".join(lines))
 
 
-def _script(rows: list[dict[str, Any]]) -> None:
-    rows[5]["script_sha256"] = "0" * 64
-
-
-def _no_gate(rows: list[dict[str, Any]]) -> None:
-    del rows[3:5]
-    _number(rows)
-
-
-def _first_person(rows: list[dict[str, Any]]) -> None:
-    rows[4]["who"] = "Ann"
-
-
-def _other_targets(rows: list[dict[str, Any]]) -> None:
-    rows[5]["targets"] = base64.b64encode(b"another\n").decode()
-
-
-def _older(rows: list[dict[str, Any]]) -> None:
-    rows[6]["at"] = "2020-01-01T00:00:00.000000Z"
-
-
-def _other_end(rows: list[dict[str, Any]]) -> None:
-    rows[8]["exit_code"] = "1"
-
-
-def _twice(rows: list[dict[str, Any]]) -> None:
-    rows.insert(7, dict(rows[6]))
-    _number(rows)
-
-
-def _cut_out(rows: list[dict[str, Any]]) -> None:
-    del rows[5:9]
-    _number(rows)
-
-
-def _other_text(rows: list[dict[str, Any]]) -> None:
-    header = json.loads(gzip.decompress(base64.b64decode(rows[0]["header"])))
-    header["source_text"] += "# nothing\n"
-    rows[0]["header"] = base64.b64encode(gzip.compress(json.dumps(header).encode())).decode()
-
-
-def _other_node(rows: list[dict[str, Any]]) -> None:
-    header = json.loads(gzip.decompress(base64.b64decode(rows[0]["header"])))
-    header["node"] = rows[0]["node"] = "n01"
-    rows[0]["header"] = base64.b64encode(gzip.compress(json.dumps(header).encode())).decode()
-
-
-def _zero_byte(rows: list[dict[str, Any]]) -> None:
-    rows[4]["who"] = "bo\0b"
-
-
-def _last_day(rows: list[dict[str, Any]]) -> None:
-    rows[3]["at"] = "9999-12-31T23:59:59.000000Z"
-
-
-def _with_a_blank(rows: list[dict[str, Any]]) -> None:
-    rows[4]["who"] = "bob (admin)"
-
-
-def _other_run(rows: list[dict[str, Any]]) -> None:
-    rows[5]["attempt"] = rows[5]["attempt"].replace("-2", "-1")
-
-
-def _number(rows: list[dict[str, Any]]) -> None:
-    for number, row in enumerate(rows, start=1):
-        row["seq"] = number
-
-
-@pytest.mark.parametrize(
-    ("forge", "words"),
-    [
-        (_script, "Line 6 .*the script is not the one of the plan"),
-        (_no_gate, "Line 4 .*the runbook sends nothing there"),
-        (_first_person, "Line 5 .*a second person must decide"),
-        (_other_targets, "Line 6 .*the runbook sends something else there"),
-        (_older, "Line 7 .*older than the line before it"),
-        (_other_end, "Line 10 .*ends there as failed, verdict not_cured"),
-        (_twice, "Line 8 .*no script waits for this answer"),
-        (_cut_out, "Line 6 .*the runbook does not end there"),
-        (_other_text, "The plan digest of the journal is"),
-        (_other_node, "The plan digest of the journal is"),
-        (_zero_byte, "Line 5 .*has signs or a time that no script writes"),
-        (_last_day, "Line 4 .*has signs or a time that no script writes"),
-        (_with_a_blank, "Line 5 .*names somebody as no script does"),
-        (_other_run, "Line 6 .*its attempt has another number"),
-    ],
-)
+@pytest.mark.parametrize(("forge", "words"), FORGERIES)
 def test_a_journal_chained_anew_is_no_run_of_its_plan(
     world: World, journals: Journals, forge: Callable[[list[dict[str, Any]]], None], words: str
 ) -> None:

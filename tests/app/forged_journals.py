@@ -1,0 +1,110 @@
+"""Journals that somebody has changed who had the time to write every hash anew."""
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+
+def chained(rows: list[dict[str, Any]]) -> str:
+    """Return a journal whose every hash fits: what somebody can write who has the time."""
+    previous, lines = str(rows[0]["plan"]), []
+    for row in rows:
+        text = json.dumps({name: value for name, value in row.items() if name != "hash"}, separators=(",", ":"))[:-1]
+        previous = hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
+        lines.append(f'{text},"hash":"{previous}"}}\n')
+    return "".join(lines)
+
+
+def rows_of(journal: str) -> list[dict[str, Any]]:
+    """Return the lines of a journal."""
+    return [json.loads(line) for line in journal.splitlines()]
+
+
+def _script(rows: list[dict[str, Any]]) -> None:
+    rows[5]["script_sha256"] = "0" * 64
+
+
+def _no_gate(rows: list[dict[str, Any]]) -> None:
+    del rows[3:5]
+    _number(rows)
+
+
+def _first_person(rows: list[dict[str, Any]]) -> None:
+    rows[4]["who"] = "Ann"
+
+
+def _other_targets(rows: list[dict[str, Any]]) -> None:
+    rows[5]["targets"] = base64.b64encode(b"another\n").decode()
+
+
+def _older(rows: list[dict[str, Any]]) -> None:
+    rows[6]["at"] = "2020-01-01T00:00:00.000000Z"
+
+
+def _other_end(rows: list[dict[str, Any]]) -> None:
+    rows[8]["exit_code"] = "1"
+
+
+def _twice(rows: list[dict[str, Any]]) -> None:
+    rows.insert(7, dict(rows[6]))
+    _number(rows)
+
+
+def _cut_out(rows: list[dict[str, Any]]) -> None:
+    del rows[5:9]
+    _number(rows)
+
+
+def _other_text(rows: list[dict[str, Any]]) -> None:
+    header = json.loads(gzip.decompress(base64.b64decode(rows[0]["header"])))
+    header["source_text"] += "# nothing\n"
+    rows[0]["header"] = base64.b64encode(gzip.compress(json.dumps(header).encode())).decode()
+
+
+def _other_node(rows: list[dict[str, Any]]) -> None:
+    header = json.loads(gzip.decompress(base64.b64decode(rows[0]["header"])))
+    header["node"] = rows[0]["node"] = "n01"
+    rows[0]["header"] = base64.b64encode(gzip.compress(json.dumps(header).encode())).decode()
+
+
+def _zero_byte(rows: list[dict[str, Any]]) -> None:
+    rows[4]["who"] = "bo\0b"
+
+
+def _last_day(rows: list[dict[str, Any]]) -> None:
+    rows[3]["at"] = "9999-12-31T23:59:59.000000Z"
+
+
+def _with_a_blank(rows: list[dict[str, Any]]) -> None:
+    rows[4]["who"] = "bob (admin)"
+
+
+def _other_run(rows: list[dict[str, Any]]) -> None:
+    rows[5]["attempt"] = rows[5]["attempt"].replace("-2", "-1")
+
+
+def _number(rows: list[dict[str, Any]]) -> None:
+    for number, row in enumerate(rows, start=1):
+        row["seq"] = number
+
+
+#: What is changed, and the refusal that names it.
+FORGERIES: Final[list[tuple[Callable[[list[dict[str, Any]]], None], str]]] = [
+    (_script, "Line 6 .*the script is not the one of the plan"),
+    (_no_gate, "Line 4 .*the runbook sends nothing there"),
+    (_first_person, "Line 5 .*a second person must decide"),
+    (_other_targets, "Line 6 .*the runbook sends something else there"),
+    (_older, "Line 7 .*older than the line before it"),
+    (_other_end, "Line 10 .*ends there as failed, verdict not_cured"),
+    (_twice, "Line 8 .*no script waits for this answer"),
+    (_cut_out, "Line 6 .*the runbook does not end there"),
+    (_other_text, "The plan digest of the journal is"),
+    (_other_node, "The plan digest of the journal is"),
+    (_zero_byte, "Line 5 .*has signs or a time that no script writes"),
+    (_last_day, "Line 4 .*has signs or a time that no script writes"),
+    (_with_a_blank, "Line 5 .*names somebody as no script does"),
+    (_other_run, "Line 6 .*its attempt has another number"),
+]
