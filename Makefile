@@ -78,8 +78,8 @@ bench: setup ## speed, as ratios against raw paramiko and Ansible
 	$(BIN)/python -m bench
 
 lock: setup ## write the lock files anew from pyproject.toml (UPGRADE=1 takes newer versions)
-	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra postgres --output-file requirements.lock pyproject.toml
-	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra postgres --extra dev --all-build-deps -c requirements.lock \
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra oidc --extra postgres --output-file requirements.lock pyproject.toml
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra oidc --extra postgres --extra dev --all-build-deps -c requirements.lock \
 		--output-file requirements-dev.lock pyproject.toml
 	$(COMPILE) --only-build-deps --all-build-deps -c requirements-dev.lock \
 		--output-file requirements-build.lock pyproject.toml

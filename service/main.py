@@ -93,7 +93,7 @@ def build_service(settings: Settings, ports: Ports, *, clock: Clock) -> Service:
         service_id=service_id(settings),
         surveyor=NodeSurveyor(ports.executors, clock, service_id=service_id(settings)),
     )
-    return with_notices(with_alerts(service, settings), settings)
+    return with_login(with_notices(with_alerts(service, settings), settings), settings)
 
 
 def with_alerts(service: Service, settings: Settings) -> Service:
@@ -131,6 +131,14 @@ def with_notices(service: Service, settings: Settings) -> Service:
     return replace(
         service, notify=FileNotify(settings.config / "notify.yaml"), sender=Senders(chat=chat, webhook=webhook)
     )
+
+
+def with_login(service: Service, settings: Settings) -> Service:
+    """Add how persons sign in besides tokens. Nothing is read yet."""
+    from service.login.later import ProviderLater
+    from service.login.login_file import FileLogin
+
+    return replace(service, login=FileLogin(settings.config / "login.yaml"), provider=ProviderLater())
 
 
 def files_service(settings: Settings, *, clock: Clock) -> Service:

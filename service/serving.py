@@ -88,7 +88,7 @@ class _Serving:
         self._executors = ports.executors
         base = build_service(settings, ports, clock=clock)
         # Read once, so that a wrong file is told at start and not at three in the morning.
-        for source in (base.inventory, base.rules, base.policy):
+        for source in (base.inventory, base.rules, base.policy, base.login):
             source.current()
         self._inventory = base.inventory
         owner = f"{platform.node()}:{os.getpid()}:{clock.new_id()}"
@@ -128,8 +128,14 @@ class _Serving:
 
         from service.web.app import create_app
         from service.web.connections import BoundedProtocol
+        from service.web.forwarded import ON_THIS_MACHINE
 
-        app = create_app(self._service, readiness=(self._engine.fault, *self._file_faults(), self._lock_fault))
+        app = create_app(
+            self._service,
+            readiness=(self._engine.fault, *self._file_faults(), self._lock_fault),
+            # uvicorn's own name for it; that uvicorn itself believes nobody leaves the socket's address to be seen.
+            forwarders=os.environ.get("FORWARDED_ALLOW_IPS") or ON_THIS_MACHINE,
+        )
         return uvicorn.Server(
             uvicorn.Config(
                 app,
@@ -138,13 +144,14 @@ class _Serving:
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 timeout_graceful_shutdown=_REQUEST_GRACE,
             )
         )
 
     def _file_faults(self) -> Iterator[Callable[[], str | None]]:
         """Yield for each file that may become wrong under the service what says why it is not used."""
-        for source in (self._inventory, self._service.rules, self._service.policy):
+        for source in (self._inventory, self._service.rules, self._service.policy, self._service.login):
             yield partial(_fault_of, source)
 
     def _lock_fault(self) -> str | None:

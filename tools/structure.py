@@ -11,7 +11,7 @@ PAGE = Path("docs/structure.md")
 LAYERS = (
     ("main", "serving", "cli", "demo", "client", "settings", "logging"),
     ("web",),
-    ("engine", "executors", "inventory", "store", "triggers", "notify"),
+    ("engine", "executors", "inventory", "store", "triggers", "notify", "login"),
     ("app",),
     ("domain", "resources"),
 )
@@ -24,6 +24,8 @@ GUARDED = (
     "procrastinate",
     "celpy",
     "apprise",
+    "authlib",
+    "joserfc",
     "yaml",
     "ruamel",
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from service.app.alert_ports import PolicySource
+from service.app.login_ports import IdentityProvider, LoginSource, NobodyVouches, TokensAlone
 from service.app.notice_ports import NobodyIsTold, NobodyTells, NoticeSender, NotifySource
 from service.app.ports import Clock, Executors, InventorySource, Receivers, RuleSource, Runbooks, Store
 from service.app.survey_ports import NobodyLooks, Surveyor
@@ -70,3 +71,6 @@ class Service:
     sender: NoticeSender = field(default_factory=NobodyTells)
     #: Who looks at what runs on a node before it is disrupted.
     surveyor: Surveyor = field(default_factory=NobodyLooks)
+    #: How persons sign in besides tokens, and who vouches for them.
+    login: LoginSource = field(default_factory=TokensAlone)
+    provider: IdentityProvider = field(default_factory=NobodyVouches)

@@ -52,6 +52,7 @@ def examine(settings: Settings) -> Iterator[Seen]:
     yield from _rules(settings)
     yield from _policy(settings.config / "policy.yaml")
     yield from _notices(settings)
+    yield from _login(settings)
     yield from _database(settings.database_url.get_secret_value())
 
 
@@ -159,6 +160,14 @@ def _notices(settings: Settings) -> Iterator[Seen]:
         for file in filter(None, (receiver.url_file, *receiver.secret_files)):
             if Path(file).exists() and stat.S_IMODE(Path(file).stat().st_mode) & 0o077:
                 yield Seen(False, f"Others may read {file}, which is a secret.", f"chmod 0600 {file}")
+
+
+def _login(settings: Settings) -> Iterator[Seen]:
+    """Say how persons sign in besides tokens, and whether that works; nothing where there are tokens alone."""
+    from service.cli.login_examination import looks_at_login
+
+    yield from (Seen(*look) for look in looks_at_login(settings))
+    yield from _others_may_write(settings.config / "login.yaml")
 
 
 def _sources(inventory: Inventory) -> Iterator[Seen]:

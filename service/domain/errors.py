@@ -11,6 +11,7 @@ UnstickError
 │   └── EpochLost       409  another owner has taken the node run meanwhile
 ├── Unavailable         503  the store cannot be written, so nothing may be done
 ├── SourceSilent        503  a source of nodes did not answer, or not with what can be read
+├── ProviderSilent      503  who vouches for persons did not answer, so nobody is known by it
 ├── NotTold             502  a receiver has not taken a notice
 └── BrokenRule          500  a rule of our own code was broken: a defect, never a refusal
 
@@ -102,6 +103,13 @@ class SourceSilent(UnstickError):
 
     status = 503
     code = "source_silent"
+
+
+class ProviderSilent(UnstickError):
+    """The provider of identities did not answer: nobody is vouched for."""
+
+    status = 503
+    code = "provider_silent"
 
 
 class NotTold(UnstickError):

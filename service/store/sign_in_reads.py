@@ -1,18 +1,20 @@
-"""Reads of sessions, each with its token as it is now."""
+"""Reads of sessions, each with its token as it is now, and of accounts that persons have signed in with."""
 
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import RowMapping, Select, or_, select
 
+from service.domain.login import Identity, KnownIdentity, VouchedBy
+from service.domain.person import Role
 from service.domain.session import Session
 from service.store import rows
 from service.store.looks import Looks
-from service.store.sign_in_tables import sessions
+from service.store.sign_in_tables import identities, sessions
 from service.store.tables import tokens
 
 _S = sessions.c
-_OWN = tuple(_S[name].label(f"session_{name}") for name in ("id", "sha256", "opened_at", "seen_at"))
+_OWN = tuple(column.label(f"session_{column.name}") for column in _S)
 
 
 class SignInReads(Looks):
@@ -28,13 +30,32 @@ class SignInReads(Looks):
         query = _query().where(or_(_S.opened_at <= opened, _S.seen_at <= seen)).order_by(_S.id).limit(limit)
         return tuple(_session(row) for row in self._all(query))
 
+    def sessions(self) -> tuple[Session, ...]:
+        """Return every session, the oldest first; those that have ended by themselves may be among them."""
+        return tuple(_session(row) for row in self._all(_query().order_by(_S.opened_at, _S.id)))
+
+    def known_identities(self) -> tuple[KnownIdentity, ...]:
+        """Return which account each person is, by person."""
+        found = self._all(select(identities).order_by(identities.c.person))
+        return tuple(KnownIdentity(row["issuer"], row["subject"], row["person"]) for row in found)
+
 
 def _query() -> Select[Any]:
-    return select(*_OWN, tokens).join(tokens, tokens.c.id == _S.token_id)
+    return select(*_OWN, tokens).outerjoin(tokens, tokens.c.id == _S.token_id)
 
 
 def _session(row: RowMapping) -> Session:
-    own = {column.name: row[column.name] for column in _OWN}
+    own = {column.name: row[f"session_{column.name}"] for column in _S}
     return Session(
-        own["session_id"], own["session_sha256"], rows.token_of(row), own["session_opened_at"], own["session_seen_at"]
+        own["id"],
+        own["sha256"],
+        _identity(own) if own["token_id"] is None else rows.token_of(row),
+        own["opened_at"],
+        own["seen_at"],
+        frozenset(Role(role) for role in own["roles"] or ()),
     )
+
+
+def _identity(own: dict[str, Any]) -> Identity:
+    by = VouchedBy(own["vouched_by"])
+    return Identity(by, own["issuer"], own["subject"], own["person"], frozenset(own["groups"]))

@@ -13,6 +13,8 @@ from service.web.auth import Authentication, refuse_undeclared
 from service.web.edge import Edge, HeadAsGet
 from service.web.event_feed import EventFeed
 from service.web.failed_sign_ins import FailedSignIns
+from service.web.flows import Flows
+from service.web.forwarded import ON_THIS_MACHINE, Forwarded
 from service.web.limits import BodyLimits
 from service.web.metrics import Metrics
 from service.web.page_guard import PageGuard
@@ -35,6 +37,7 @@ from service.web.routes import (
     runbooks,
     runs,
     sign_in,
+    sign_in_oidc,
     sweeps,
     webhooks,
 )
@@ -59,16 +62,22 @@ _ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     docs.router,
     sign_in.router,
+    sign_in_oidc.router,
     gates_page.router,
     alerting_page.router,
 )
 
 
 def create_app(
-    service: Service, *, readiness: Sequence[ReadinessCheck] = (), event_feed: EventFeed | None = None
+    service: Service,
+    *,
+    readiness: Sequence[ReadinessCheck] = (),
+    event_feed: EventFeed | None = None,
+    forwarders: str = ON_THIS_MACHINE,
 ) -> FastAPI:
     """Return the application. Each readiness check returns why the service cannot work, or None.
 
+    X-Forwarded-For and -Proto are believed from `forwarders`: addresses and networks, between commas.
     Streams of events stay open: start uvicorn with `timeout_graceful_shutdown`, or it waits for them to end.
     Raises BrokenRule when a route declares no permission.
     """
@@ -90,6 +99,7 @@ def create_app(
     app.state.event_feed = feed
     app.state.share = proving.Share()
     app.state.failed_sign_ins = FailedSignIns()
+    app.state.flows = Flows()
     for router in _ROUTERS:
         # Each router has its whole path and its refusals: a route stands here as it was declared.
         app.router.routes.extend(router.routes)
@@ -97,6 +107,7 @@ def create_app(
     errors.add_handlers(app)
     proving.add_handlers(app)
     _add_layers(app, service, metrics=metrics)
+    app.add_middleware(Forwarded, proxies=forwarders)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     refuse_undeclared(app.routes)
     return app

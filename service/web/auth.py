@@ -19,10 +19,10 @@ from service.app.tokens import authenticate
 from service.domain.errors import BrokenRule, Forbidden, Unauthenticated, UnstickError
 from service.domain.person import Permission, Person, roles_that_may, way_to_role
 from service.web import errors
-from service.web.page_paths import SIGN_IN, is_page
+from service.web.page_paths import DOORS, is_page
 
 #: What anybody may read: whether the service lives, and how it is spoken to.
-OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/docs", "/openapi.json", SIGN_IN})
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/docs", "/openapi.json", *DOORS})
 OPEN_FOLDER = "/static/"
 #: Where senders of alerts deliver. They prove themselves by what they send, which the route's declaration sees to.
 _WEBHOOK = re.compile(r"/webhooks/[^/]+")

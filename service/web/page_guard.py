@@ -6,19 +6,24 @@ session opens nothing else.
 
 import hmac
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
+import structlog
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.app.service import Service
-from service.domain.errors import Forbidden, InvalidInput, Unauthenticated, UnstickError
+from service.app.sessions import vouched_anew
+from service.domain.errors import ConfigInvalid, Forbidden, InvalidInput, Unauthenticated, UnstickError
+from service.domain.login import Identity
 from service.web import errors
 from service.web.limits import CLOSE, read_body, replay
-from service.web.page_paths import SIGN_IN, is_page, wants_page
+from service.web.page_paths import DOORS, SIGN_IN, is_page, wants_page
+from service.web.proxied import identity_of
 from service.web.schemas.problem import Problem
 from service.web.sessions import Visit, visit_of
 
@@ -30,6 +35,7 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FOREIGN: Final = Forbidden(
     "This form was not sent from a page of this session.", "Open the page again and answer there."
 )
+_log = structlog.get_logger(__name__)
 
 
 class PageGuard:
@@ -64,11 +70,24 @@ class PageGuard:
     def _visit(self, scope: Scope) -> Visit | None:
         """Return who asks, None at the door for whoever has not signed in; Unauthenticated elsewhere."""
         try:
-            return visit_of(self._service, Headers(scope=scope))
+            identity = scope["unstick.identity"] = self._identity(scope)
+            visit = visit_of(self._service, Headers(scope=scope))
+            return replace(visit, session=vouched_anew(self._service, visit.session, identity))
         except Unauthenticated:
-            if scope["path"] == SIGN_IN:
+            if scope["path"] in DOORS:
                 return None
             raise
+
+    def _identity(self, scope: Scope) -> Identity | None:
+        """Return for whom the proxy vouches; None when it cannot be believed, which the door tells."""
+        try:
+            return identity_of(self._service, scope)
+        except ConfigInvalid as error:
+            _log.error("proxy.unusable", reason=error.reason, way_out=error.way_out)
+            scope["unstick.proxy_fault"] = "The proxy before this service cannot be believed; the log says why."
+        except Unauthenticated as error:
+            scope["unstick.proxy_fault"] = str(error)
+        return None
 
 
 async def _form(scope: Scope, receive: Receive) -> Mapping[str, str] | Problem:
@@ -85,7 +104,7 @@ async def _form(scope: Scope, receive: Receive) -> Mapping[str, str] | Problem:
     # At the door there is no session yet that a form could be bound to; where it came from was seen above.
     if (
         visit is not None
-        and scope["path"] != SIGN_IN
+        and scope["path"] not in DOORS
         and not hmac.compare_digest(given.encode(), visit.form_token.encode())
     ):
         raise _FOREIGN

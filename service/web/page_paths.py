@@ -7,8 +7,13 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 SIGN_IN: Final = "/sign-in"
+#: Where a browser is sent to a provider, and where it comes back.
+OIDC: Final = f"{SIGN_IN}/oidc"
+OIDC_BACK: Final = f"{OIDC}/back"
+#: Pages that are open to whoever has not signed in.
+DOORS: Final = frozenset({SIGN_IN, OIDC, OIDC_BACK})
 GATES: Final = "/gates"
-_PAGE: Final = re.compile(r"/(?:gates|alerting)(?:/.*)?|/sign-in|/sign-out", re.DOTALL)
+_PAGE: Final = re.compile(r"/(?:gates|alerting)(?:/.*)?|/sign-in(?:/.*)?|/sign-out", re.DOTALL)
 #: Where a person may be led after signing in: to pages of ours that only show something.
 _NEXT: Final = re.compile(r"/gates(?:/[A-Za-z0-9_-]{1,64})?")
 

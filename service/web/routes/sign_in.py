@@ -1,4 +1,4 @@
-"""Sign in to the pages with a token, and out again."""
+"""Sign in to the pages with a token, or as the proxy says, and out again."""
 
 from typing import Annotated
 
@@ -6,10 +6,12 @@ import structlog
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
-from service.app.sessions import REFUSED, close_session, open_session
-from service.domain.errors import BrokenRule, Unauthenticated
-from service.web import rendering
-from service.web.failed_sign_ins import WINDOW, FailedSignIns
+from service.app.service import Service
+from service.app.sessions import REFUSED, close_session, open_identity, open_session
+from service.domain.errors import Unauthenticated
+from service.domain.login import Identity
+from service.web.door import address_of, door, failed_in, identity_in
+from service.web.failed_sign_ins import WINDOW
 from service.web.page_needs import Form, VisitReads, read_form, visit_in
 from service.web.page_paths import SIGN_IN, safe_next
 from service.web.routes.common import Serving, operation_id
@@ -18,33 +20,41 @@ from service.web.sessions import give, secret_of, take
 
 router = APIRouter(generate_unique_id_function=operation_id, include_in_schema=False)
 _log = structlog.get_logger(__name__)
+_CHALLENGE = {"WWW-Authenticate": 'Bearer realm="unstick"'}
 
 
 @router.get(SIGN_IN)
-def show_sign_in(request: Request, to: Annotated[str, Query(alias="next")] = "", out: str = "") -> Response:
-    """Ask for a token, or lead on whoever has signed in."""
+def show_sign_in(
+    service: Serving, request: Request, to: Annotated[str, Query(alias="next")] = "", out: str = ""
+) -> Response:
+    """Ask who it is, or lead on whoever has signed in here, or at the proxy.
+
+    Whoever has just signed out is not signed in again by the proxy before he has said so.
+    """
     if visit_in(request) is not None:
         return RedirectResponse(safe_next(to), 303)
-    told = "You are signed out." if out else ""
-    return rendering.page("sign_in", visit=None, to=safe_next(to), refused="", told=told)
+    identity = identity_in(request)
+    if identity is not None and not out and not request.scope.get("unstick.head"):
+        return _let_in(service, request, identity, to=to)
+    return door(service, request, to=to, out=out)
 
 
 @router.post(SIGN_IN)
 def sign_in(service: Serving, request: Request, form: Form) -> Response:
     """Open a session for whoever shows a token that may read; lead on to where he wanted to go."""
     given = read_form(SignInForm, form)
-    address, now = request.client.host if request.client else "", service.clock.now()
-    failed = _failed(request)
+    address, now, failed = address_of(request), service.clock.now(), failed_in(request)
     if not failed.may_try(address, now=now):
         seconds = int(WINDOW.total_seconds())
         refused = f"Too many tokens were tried from your address. Wait {seconds} seconds, then try once more."
-        return _again(given, refused=refused, status=429, headers={"Retry-After": str(seconds)})
+        again = {"Retry-After": str(seconds)}
+        return door(service, request, to=given.next, refused=refused, status=429, headers=again)
     try:
         opened = open_session(service, given.token, address=address, before=secret_of(request.headers))
     except Unauthenticated:
         failed.count(address, now=now)
         _log.warning("sign_in.refused", address=address)
-        return _again(given, refused=str(REFUSED), status=401, headers={"WWW-Authenticate": 'Bearer realm="unstick"'})
+        return door(service, request, to=given.next, refused=str(REFUSED), status=401, headers=_CHALLENGE)
     answer = RedirectResponse(safe_next(given.next), 303)
     give(answer, opened.secret)
     return answer
@@ -54,19 +64,20 @@ def sign_in(service: Serving, request: Request, form: Form) -> Response:
 def sign_out(service: Serving, visit: VisitReads) -> Response:
     """End the session, here and wherever its cookie was copied to."""
     close_session(service, visit.session)
-    answer = RedirectResponse(f"{SIGN_IN}?out=1", 303)
+    known = visit.session.known
+    answer = RedirectResponse(f"{SIGN_IN}?out={known.by if isinstance(known, Identity) else 1}", 303)
     take(answer)
     return answer
 
 
-def _again(given: SignInForm, *, refused: str, status: int, headers: dict[str, str]) -> Response:
-    answer = rendering.page("sign_in", visit=None, status=status, to=safe_next(given.next), refused=refused, told="")
-    answer.headers.update(headers)
+def _let_in(service: Service, request: Request, identity: Identity, *, to: str) -> Response:
+    """Open a session for whom the proxy vouches: its forms are then bound to it like those of any other."""
+    address = address_of(request)
+    try:
+        opened = open_identity(service, identity, address=address, before=secret_of(request.headers))
+    except Unauthenticated as error:
+        _log.warning("sign_in.refused", address=address, reason=error.reason)
+        return door(service, request, to=to, refused=str(error), status=401, headers=_CHALLENGE)
+    answer = RedirectResponse(safe_next(to), 303)
+    give(answer, opened.secret)
     return answer
-
-
-def _failed(request: Request) -> FailedSignIns:
-    failed = request.app.state.failed_sign_ins
-    if not isinstance(failed, FailedSignIns):
-        raise BrokenRule("The application was made without a bound on failures.")
-    return failed

@@ -1,0 +1,1 @@
+"""How persons sign in besides tokens: the file that says so, and the provider that vouches for them."""
