@@ -66,17 +66,19 @@ class _Play:
     plan: Plan
     run: Run
     history: History
-    persons: tuple[str, ...]
+    #: Who has begun it or gone on with it, up to the line that is looked at.
+    persons: list[str] = field(default_factory=list)
     outputs: dict[str, Mapping[Stream, bytes]] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
 
 
 def play_journal(journal: Journal, plan: Plan, run: Run, *, node_run: NodeRun) -> Played:
     """Return the history of a journal; InvalidInput with the first line that this plan does not play there."""
-    play = _Play(plan, run, History(node_run), journal.persons)
+    play = _Play(plan, run, History(node_run))
     for line in journal.lines:
         match line.event:
             case Event.BEGUN | Event.RESUMED:
+                play.persons.append(line.word("by"))
                 play.told.append(Told(line))
             case Event.INTENDED:
                 _intended(play, line)

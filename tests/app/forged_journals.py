@@ -29,7 +29,7 @@ def _script(rows: list[dict[str, Any]]) -> None:
 
 def _no_gate(rows: list[dict[str, Any]]) -> None:
     del rows[3:5]
-    _number(rows)
+    number(rows)
 
 
 def _first_person(rows: list[dict[str, Any]]) -> None:
@@ -50,12 +50,12 @@ def _other_end(rows: list[dict[str, Any]]) -> None:
 
 def _twice(rows: list[dict[str, Any]]) -> None:
     rows.insert(7, dict(rows[6]))
-    _number(rows)
+    number(rows)
 
 
 def _cut_out(rows: list[dict[str, Any]]) -> None:
     del rows[5:9]
-    _number(rows)
+    number(rows)
 
 
 def _other_text(rows: list[dict[str, Any]]) -> None:
@@ -86,7 +86,8 @@ def _other_run(rows: list[dict[str, Any]]) -> None:
     rows[5]["attempt"] = rows[5]["attempt"].replace("-2", "-1")
 
 
-def _number(rows: list[dict[str, Any]]) -> None:
+def number(rows: list[dict[str, Any]]) -> None:
+    """Number lines anew."""
     for number, row in enumerate(rows, start=1):
         row["seq"] = number
 

@@ -18,7 +18,7 @@ from service.domain.run import AttemptState, GateState, NodeRunState, ResolveAs,
 from service.domain.script import Stream
 from service.executors.scripted import ScriptedExecutor
 from service.store import migrate
-from tests.app.forged_journals import FORGERIES, chained, rows_of
+from tests.app.forged_journals import FORGERIES, chained, number, rows_of
 from tests.cli.installation import Installation
 from tests.support.by_hand import BEGIN, YES, export, world_of
 from tests.support.world import OPERATOR, RealClock, World, local_nodes, outcomes
@@ -197,6 +197,16 @@ def test_a_script_that_was_played_twice_is_two_runs(world: World, journals: Jour
 
     assert (second.id, second.digest) == (own[:-8] + "0" * 8, first.digest)
     assert world.chain_holds()
+
+
+def test_who_has_approved_may_go_on_with_the_run_afterwards(world: World, journals: Journals) -> None:
+    rows = rows_of(journals.second)
+    rows.insert(5, {**rows[4], "event": "resumed", "by": "bob", "machine": "n00", "known_by": "hostname"})
+    number(rows)
+
+    run = bring(world, chained(rows))
+
+    assert (world.node_runs(run)[0].verdict, run.requesters) == (Verdict.CURED, ("ann", "bob", "operator"))
 
 
 def test_a_secret_in_a_journal_is_not_kept(world: World, journals: Journals) -> None:
