@@ -32,6 +32,9 @@ _HOW_TO_GET_ONE: Final = (
 )
 #: Pauses before a request whose answer was lost is sent again, under the same idempotency key.
 _PAUSES: Final = (0.5, 1.0, 2.0, 4.0)
+#: So often, and at most for so long each time (seconds), a client waits that has asked too much at once.
+_MOST_WAITS: Final = 5
+_LONGEST_WAIT: Final = 10
 
 
 class Client:
@@ -102,7 +105,7 @@ class Client:
     ) -> httpx.Response:
         given = {name: _word(value) for name, value in (query or {}).items() if value is not None}
         try:
-            response = self._http.request(method, _API + path, params=given, json=body, headers=headers)
+            response = self._send(method, path, params=given, json=body, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise Unavailable(
                 f"Nobody answers at {self._url}.",
@@ -117,6 +120,18 @@ class Client:
         if response.is_success:
             return response
         raise _refusal(response)
+
+    def _send(
+        self, method: str, path: str, *, params: Json, json: Json | None, headers: Mapping[str, str] | None
+    ) -> httpx.Response:
+        """Send a request, and again after the time that the service names: what it answers with 429 it has not done."""
+        for _ in range(_MOST_WAITS):
+            response = self._http.request(method, _API + path, params=params, json=json, headers=headers)
+            after = response.headers.get("Retry-After", "")
+            if response.status_code != 429 or not (after.isascii() and after.isdigit()):
+                break
+            time.sleep(min(int(after), _LONGEST_WAIT))
+        return response
 
 
 class _AnswerLost(Unavailable):

@@ -84,6 +84,7 @@ class _Serving:
 
     def __init__(self, settings: Settings, ports: Ports, *, lock: "EngineLock", clock: Clock) -> None:
         self._url = settings.database_url.get_secret_value()
+        self._requests_per_second = settings.requests_per_second
         self._lock = lock
         self._executors = ports.executors
         base = build_service(settings, ports, clock=clock)
@@ -128,11 +129,13 @@ class _Serving:
 
         from service.web.app import create_app
         from service.web.connections import BoundedProtocol
+        from service.web.rates import rates_of
         from service.web.forwarded import ON_THIS_MACHINE
 
         app = create_app(
             self._service,
             readiness=(self._engine.fault, *self._file_faults(), self._lock_fault),
+            rates=rates_of(self._requests_per_second),
             # uvicorn's own name for it; that uvicorn itself believes nobody leaves the socket's address to be seen.
             forwarders=os.environ.get("FORWARDED_ALLOW_IPS") or ON_THIS_MACHINE,
         )

@@ -6,6 +6,7 @@
 | UNSTICK_CONFIG | config | folder with inventory.yaml, rules.yaml, policy.yaml |
 | UNSTICK_RUNBOOKS | runbooks | folder; where there is none, the runbooks that came with the program |
 | UNSTICK_HOST, UNSTICK_PORT | 127.0.0.1, 8000 | where `serve` listens; port 0: any that is free |
+| UNSTICK_REQUESTS_PER_SECOND | 100 | how much one person may ask of the API and the pages, twenty times that at once |
 | UNSTICK_URL | http://HOST:PORT of the two above | where the commands find the service |
 | UNSTICK_TOKEN | none | who the commands speak for |
 """
@@ -41,6 +42,7 @@ class Settings(BaseSettings):
     runbooks: Path = Path("runbooks")
     host: _Text = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    requests_per_second: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)] = 100.0
     url: Annotated[_Text, StringConstraints(pattern=r"^https?://[^\s]+$")] | None = None
     token: SecretStr | None = None
 

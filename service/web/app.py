@@ -18,6 +18,7 @@ from service.web.forwarded import ON_THIS_MACHINE, Forwarded
 from service.web.limits import BodyLimits
 from service.web.metrics import Metrics
 from service.web.page_guard import PageGuard
+from service.web.rates import Rates, RequestRates, TokenTries
 from service.web.routes import (
     alerting_page,
     alerts,
@@ -74,6 +75,7 @@ def create_app(
     readiness: Sequence[ReadinessCheck] = (),
     event_feed: EventFeed | None = None,
     forwarders: str = ON_THIS_MACHINE,
+    rates: Rates | None = None,
 ) -> FastAPI:
     """Return the application. Each readiness check returns why the service cannot work, or None.
 
@@ -106,18 +108,20 @@ def create_app(
     app.mount("/static", docs.Files(), name="static")
     errors.add_handlers(app)
     proving.add_handlers(app)
-    _add_layers(app, service, metrics=metrics)
+    _add_layers(app, service, metrics=metrics, rates=rates or Rates())
     app.add_middleware(Forwarded, proxies=forwarders)
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     refuse_undeclared(app.routes)
     return app
 
 
-def _add_layers(app: FastAPI, service: Service, *, metrics: Metrics) -> None:
+def _add_layers(app: FastAPI, service: Service, *, metrics: Metrics, rates: Rates) -> None:
     """Put around the routes what every request passes; the last one added is the outermost."""
     app.add_middleware(BodyLimits)
+    app.add_middleware(RequestRates, rates=rates)
     app.add_middleware(Authentication, service=service)
     app.add_middleware(PageGuard, service=service)
+    app.add_middleware(TokenTries, service=service)
     app.add_middleware(HeadAsGet)
     app.add_middleware(Edge, service=service, metrics=metrics)
 

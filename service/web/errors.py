@@ -40,6 +40,7 @@ _CODES = {
     408: ("too_slow", "The request came too slowly."),
     413: ("too_large", "The request is too large."),
     415: ("not_json", "The request is not JSON."),
+    429: ("too_many", "Too much was asked at once."),
     422: ("invalid_input", "The text that was given cannot be understood."),
 }
 _MOST_FAULTS = 20

@@ -50,6 +50,7 @@ def document(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description, tags=TAGS, routes=app.routes
         )
         for operation in _operations(schema):
+            _add_rates(operation)
             _mark_problems(operation)
         app.openapi_schema = schema
     return app.openapi_schema
@@ -58,6 +59,14 @@ def document(app: FastAPI) -> dict[str, Any]:
 def _operations(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for path in schema["paths"].values():
         yield from path.values()
+
+
+def _add_rates(operation: dict[str, Any]) -> None:
+    """Say of whatever a person asks that it may be too much at once; senders of alerts get 503 for that."""
+    responses = operation["responses"]
+    if "403" in responses:
+        wait = {"description": "Seconds to wait.", "schema": {"type": "integer"}}
+        responses["429"] = {**responses["403"], "description": "Too Many Requests", "headers": {"Retry-After": wait}}
 
 
 def _mark_problems(operation: dict[str, Any]) -> None:
