@@ -129,8 +129,8 @@ class _Serving:
 
         from service.web.app import create_app
         from service.web.connections import BoundedProtocol
-        from service.web.rates import rates_of
         from service.web.forwarded import ON_THIS_MACHINE
+        from service.web.rates import rates_of
 
         app = create_app(
             self._service,

@@ -85,16 +85,7 @@ def create_app(
     """
     metrics = Metrics(service)
     feed = event_feed or EventFeed(service.store)
-    app = FastAPI(
-        title=openapi.TITLE,
-        description=openapi.DESCRIPTION,
-        version=_version(),
-        openapi_url="/openapi.json",
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        lifespan=_closing(feed),
-    )
+    app = _bare(feed)
     app.state.service = service
     app.state.readiness = tuple(readiness)
     app.state.metrics = metrics
@@ -113,6 +104,19 @@ def create_app(
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
     refuse_undeclared(app.routes)
     return app
+
+
+def _bare(feed: EventFeed) -> FastAPI:
+    return FastAPI(
+        title=openapi.TITLE,
+        description=openapi.DESCRIPTION,
+        version=_version(),
+        openapi_url="/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=_closing(feed),
+    )
 
 
 def _add_layers(app: FastAPI, service: Service, *, metrics: Metrics, rates: Rates) -> None:
