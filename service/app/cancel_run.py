@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+from service.app.insist import insist_on_nodes
 from service.app.ports import Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
 from service.domain.errors import Conflict
-from service.domain.person import Person
+from service.domain.person import Permission, Person
 from service.domain.run import NodeRunState
 
 
@@ -23,12 +24,14 @@ class Cancelled:
 def cancel_run(service: Service, run_id: str, *, person: Person, reason: str = "") -> Cancelled:
     """Ask every open node run of a run to end; the remote command may still be running until told.
 
-    Raises NotFound, and Conflict when the run has ended already.
+    Raises NotFound, Forbidden when he may not on one of its nodes, and Conflict when the run has ended already.
     """
 
     def record(transaction: Transaction) -> Cancelled:
         transaction.run(run_id)
-        still_open = [one for one in transaction.node_runs(run_id) if not one.state.ended]
+        node_runs = transaction.node_runs(run_id)
+        insist_on_nodes(service, person, Permission.CANCEL, node_runs=node_runs)
+        still_open = [one for one in node_runs if not one.state.ended]
         if not still_open:
             raise Conflict(f"Run {run_id} has ended; a terminal state does not change.", "`unstick show` tells how.")
         stuck = tuple(one.node for one in still_open if one.state is NodeRunState.STUCK)

@@ -1,13 +1,15 @@
 """Answer a gate: one decision, by somebody who may, on exactly what was shown."""
 
 from dataclasses import dataclass, replace
+from typing import assert_never
 
+from service.app.insist import insist
 from service.app.ports import Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
-from service.domain.errors import Conflict, Forbidden, InvalidInput
-from service.domain.person import Person, Role, way_to_role
-from service.domain.person_name import is_among
+from service.domain.errors import Conflict, InvalidInput
+from service.domain.person import Permission, Person
+from service.domain.rights import About
 from service.domain.run import Gate, GateState, Run
 from service.domain.runbook import ApprovalKind
 from service.domain.shown_text import shown_moment
@@ -34,7 +36,8 @@ def decide(service: Service, decision: Decision, *, person: Person) -> Gate:
     def record(transaction: Transaction) -> Gate:
         gate = transaction.gate(decision.gate_id)
         run = transaction.run(gate.run_id)
-        check_may_answer(gate, run, person=person)
+        pools = transaction.planned_pools([gate.node_run_id])[gate.node_run_id]
+        check_may_answer(service, gate, run=run, pools=pools, person=person)
         _check_open(gate, service=service)
         if decision.digest != gate.digest:
             raise Conflict(
@@ -50,25 +53,16 @@ def decide(service: Service, decision: Decision, *, person: Person) -> Gate:
     return gate
 
 
-def check_may_answer(gate: Gate, run: Run, *, person: Person) -> None:
-    """Raise Forbidden when this person may not answer this gate."""
+def check_may_answer(service: Service, gate: Gate, *, run: Run, pools: frozenset[str], person: Person) -> None:
+    """Raise Forbidden when this person may not answer this gate; `pools` are those that were planned for its node."""
+    about = About(run.runbook, pools, gate.node, run.id, frozenset(run.requesters))
     match gate.kind:
         case ApprovalKind.CONFIRM:
-            if not person.roles & {Role.OPERATOR, Role.APPROVER}:
-                raise _lacks(person, Role.OPERATOR, Role.APPROVER)
+            insist(service, person, Permission.DECIDE, about=about)
         case ApprovalKind.SECOND_PERSON | ApprovalKind.NONE:
-            # Who requested it hears that first: another role would not help him.
-            if is_among(person.name, run.requesters):
-                raise Forbidden(
-                    f"{person.name} requested this run and may not answer its gate.",
-                    f"It needs an approver who did not request it; to withdraw the run: unstick cancel {run.id}",
-                )
-            if Role.APPROVER not in person.roles:
-                raise _lacks(person, Role.APPROVER)
-
-
-def _lacks(person: Person, *roles: Role) -> Forbidden:
-    return Forbidden(f"{person.with_roles}, which may not answer this gate.", way_to_role(person.name, *roles))
+            insist(service, person, Permission.APPROVE, about=about)
+        case _:
+            assert_never(gate.kind)
 
 
 def _check_open(gate: Gate, *, service: Service) -> None:

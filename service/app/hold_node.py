@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from service.app.insist import about_node, insist
 from service.app.ports import Reader, Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
 from service.domain.delivery import HeldBy
 from service.domain.errors import Conflict, InvalidInput, NotFound
-from service.domain.person import Person
+from service.domain.person import Permission, Person
 from service.domain.run import Hold, NodeRunState
 
 
@@ -28,7 +29,7 @@ def hold_node(
 ) -> Held:
     """Put a node on hold; queued and waiting node runs end, a running one goes on and is named.
 
-    Raises NotFound, InvalidInput without a reason or with an end in the past, and Conflict when
+    Raises NotFound, Forbidden, InvalidInput without a reason or with an end in the past, and Conflict when
     the node is on hold already and that hold is not to be replaced.
     """
     if node not in service.inventory.current().nodes:
@@ -40,6 +41,7 @@ def hold_node(
         raise InvalidInput("The hold would end in the past.", "Give a later time.")
 
     def record(transaction: Transaction) -> Held:
+        insist(service, person, Permission.HOLD, about=about_node(service, node))
         before = _active_hold(transaction, node, now=now)
         if before is not None and not replace:
             raise _refusal(before, person=person)
@@ -64,9 +66,10 @@ def hold_node(
 
 
 def release_node(service: Service, node: str, *, person: Person, reason: str = "") -> Hold:
-    """End the hold of a node, whoever set it, and return it; Conflict when there is none."""
+    """End the hold of a node, whoever set it, and return it; Forbidden, and Conflict when there is none."""
 
     def record(transaction: Transaction) -> Hold:
+        insist(service, person, Permission.HOLD, about=about_node(service, node))
         hold = transaction.hold(node)
         if hold is None:
             raise Conflict(f"Node {node} is not on hold.", "There is nothing to release.")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from service.app.insist import about_node, insist
 from service.app.load_runbooks import parse_runbook
 from service.app.ports import RunbookSource, Transaction
 from service.app.record_attempt import intent_fact, result_fact
@@ -14,7 +15,7 @@ from service.domain.by_hand import Event, Header, Journal, Line, read_journal
 from service.domain.by_hand_play import TYPED, Played, Told, play_journal
 from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.node import Inventory, Node
-from service.domain.person import Person
+from service.domain.person import Permission, Person
 from service.domain.plan import Plan, check_params, make_plan
 from service.domain.run import Attempt, Gate, NodeRun, NodeRunState, Run, Trigger, TriggerKind
 from service.domain.script import OutputChunk
@@ -23,8 +24,8 @@ from service.domain.script import OutputChunk
 def import_run(service: Service, text: str, *, person: Person, reason: str = "") -> Run:
     """Record the run that a journal tells of.
 
-    Raises InvalidInput with the line that breaks, Conflict for a journal that is unfinished or known, or whose node is
-    taken, NotFound for a node that the inventory does not name.
+    Raises Forbidden, InvalidInput with the line that breaks, Conflict for a journal that is unfinished or known, or
+    whose node is taken, NotFound for a node that the inventory does not name.
     """
     journal = read_journal(text)
     plan, source = _plan(service, journal.header)
@@ -38,7 +39,11 @@ def import_run(service: Service, text: str, *, person: Person, reason: str = "")
         *_facts(played, run=run, person=person),
     ]
 
+    # Its pools are those of the inventory: whoever writes a journal writes its attributes.
+    about = replace(about_node(service, node_run.node), runbook=run.runbook, run_id=run.id)
+
     def record(transaction: Transaction) -> Run:
+        insist(service, person, Permission.REQUEST, about=about)
         _refuse_known(transaction, run.id)
         transaction.add_run(run, source=source, plan=plan, node_runs=[played.history.node_run])
         for attempt in played.history.attempts:

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, replace
 
+from service.app.insist import insist
 from service.app.ports import Reader, Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
 from service.domain.delivery import Breaker, HeldBy, Pause
 from service.domain.errors import Conflict, InvalidInput, NotFound
-from service.domain.person import Person
+from service.domain.person import Permission, Person
 from service.domain.rails import BLAST_RADIUS
 
 #: Every breaker that there is.
@@ -34,12 +35,13 @@ def standing(service: Service) -> Standing:
 def pause_alerts(service: Service, *, person: Person, reason: str) -> Pause:
     """Let no alert start anything until somebody resumes; runs that were started go on.
 
-    Raises InvalidInput without a reason, Conflict when it is paused already.
+    Raises Forbidden, InvalidInput without a reason, Conflict when it is paused already.
     """
     _insist_on(reason, "A pause", "Say why no alert may start anything.")
 
     def record(transaction: Transaction) -> Pause:
         transaction.lock_alerts()
+        insist(service, person, Permission.PAUSE)
         before = transaction.pause()
         if before is not None:
             raise Conflict(f"Alerts are {before.words}", "`unstick resume --reason ...` ends the pause.")
@@ -57,6 +59,7 @@ def resume_alerts(service: Service, *, person: Person, reason: str) -> int:
 
     def record(transaction: Transaction) -> int:
         transaction.lock_alerts()
+        insist(service, person, Permission.PAUSE)
         before = transaction.pause()
         if before is None:
             raise Conflict("Alerts are not paused.", "There is nothing to resume.")
@@ -74,7 +77,8 @@ def resume_alerts(service: Service, *, person: Person, reason: str) -> int:
 def reset_breaker(service: Service, name: str, *, person: Person, reason: str) -> int:
     """Close a breaker that has latched; what it counts begins anew. Return how many held alerts are judged again.
 
-    Raises NotFound for an unknown breaker, Conflict for one that has not latched, InvalidInput without a reason.
+    Raises Forbidden, NotFound for an unknown breaker, Conflict for one that has not latched, and InvalidInput without
+    a reason.
     """
     if name not in BREAKERS:
         raise NotFound(f"There is no breaker {name}.", f"The breakers are: {', '.join(BREAKERS)}.")
@@ -83,6 +87,7 @@ def reset_breaker(service: Service, name: str, *, person: Person, reason: str) -
 
     def record(transaction: Transaction) -> int:
         transaction.lock_alerts()
+        insist(service, person, Permission.PAUSE)
         before = transaction.breaker(name)
         if not before.latched:
             raise Conflict(f"The breaker {name} is not latched.", "There is nothing to reset.")

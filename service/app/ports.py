@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from service.app.alert_ports import AlertReader, AlertWriter
 from service.app.notice_ports import NoticeReader, NoticeWriter
 from service.app.paging import Page as Page
+from service.app.rights_ports import RightsReader
 from service.app.session_ports import SessionReader, SessionWriter
 from service.app.sweep_ports import SweepReader, SweepWriter
 from service.domain.alert import Parsed
@@ -158,7 +159,7 @@ class Backlog:
     open_gates: int
 
 
-class Reader(AlertReader, NoticeReader, SessionReader, SweepReader, Protocol):
+class Reader(AlertReader, NoticeReader, RightsReader, SessionReader, SweepReader, Protocol):
     """Reads; inside a write it sees what that write has done."""
 
     def run(self, run_id: str) -> Run:

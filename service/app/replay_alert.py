@@ -34,4 +34,4 @@ def replay_alert(service: Service, alert_id: str, *, person: Person, reason: str
         dry_run=True,
         reason=reason or f"Alert {recorded.id} is played again, by the rule {rule.name}.",
     )
-    return request_run(service, request)
+    return request_run(service, request, person=person)

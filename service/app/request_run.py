@@ -1,15 +1,17 @@
-"""Request a run: a person, an alert or an escalation enters here, and everything after is the same."""
+"""Request a run: what a person asks for enters here, and is planned as what an alert or an escalation starts."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from service.app.insist import about_node_run, insist, insist_on_nodes
 from service.app.ports import Reader, RunbookSource, Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
-from service.domain.errors import Conflict, InvalidInput
+from service.domain.errors import BrokenRule, Conflict, InvalidInput
 from service.domain.node import Inventory, Node
+from service.domain.person import Permission, Person
 from service.domain.plan import Plan, check_params, make_plan
 from service.domain.run import NodeRun, NodeRunState, Run, Trigger, TriggerKind
 from service.domain.runbook import Runbook
@@ -60,14 +62,17 @@ class Prepared:
     node_runs: tuple[NodeRun, ...]
 
 
-def request_run(service: Service, request: RunRequest) -> Run:
-    """Record a run, so that the engine plays it; the same idempotency key gives the same run.
+def request_run(service: Service, request: RunRequest, *, person: Person) -> Run:
+    """Record a run that a person asks for, so that the engine plays it; the same idempotency key gives the same run.
 
-    Raises NotFound, InvalidInput or Conflict, each with the way out.
+    Raises Forbidden, NotFound, InvalidInput or Conflict, each with the way out.
     """
+    if request.requested_by != person.name:
+        raise BrokenRule(f"{person.name} asks for a run in the name of {request.requested_by}.")
     prepared = prepare(service, request)
 
     def record(transaction: Transaction) -> Run:
+        insist_on_nodes(service, person, Permission.REQUEST, node_runs=prepared.node_runs)
         earlier = _earlier(transaction, prepared)
         if earlier is not None:
             return earlier
@@ -75,7 +80,7 @@ def request_run(service: Service, request: RunRequest) -> Run:
         for node in prepared.plan.nodes:
             _refuse_held(transaction, node, by=request.requested_by, now=now)
             if request.take_over:
-                _take_over(transaction, node, by=request.requested_by, now=now)
+                _take_over(service, transaction, node=node, person=person, now=now)
         add(transaction, prepared)
         return prepared.run
 
@@ -258,7 +263,7 @@ def _refuse_held(reader: Reader, node: str, *, by: str, now: datetime) -> None:
         raise Conflict(f"Node {node} is {hold.words}", f"{ask}`unstick release {node}` ends the hold.")
 
 
-def _take_over(transaction: Transaction, node: str, *, by: str, now: datetime) -> None:
+def _take_over(service: Service, transaction: Transaction, *, node: str, person: Person, now: datetime) -> None:
     holder = transaction.holder(node)
     if holder is None:
         return
@@ -267,6 +272,8 @@ def _take_over(transaction: Transaction, node: str, *, by: str, now: datetime) -
             f"Run {holder.run_id} has node {node} and is {holder.state}.",
             "Only a run that waits can be taken over; cancel or resolve it first.",
         )
+    insist(service, person, Permission.CANCEL, about=about_node_run(holder))
+    by = person.name
     transaction.request_cancel(holder.id, by=by, reason=f"taken over by {by}")
     transaction.wake([holder.id], at=now)
     fact = Fact("node_run.taken_over", f"node_run/{holder.id}", by, run_id=holder.run_id, node=node)

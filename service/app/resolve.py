@@ -4,20 +4,21 @@ from dataclasses import replace
 from datetime import datetime
 
 from service.app.driven import Driven, load
+from service.app.insist import about_node_run, insist
 from service.app.ports import Reader, Transaction
 from service.app.service import Service
 from service.domain.action import WaitForDecision
 from service.domain.audit import Fact
 from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.next_action import next_action
-from service.domain.person import Person
+from service.domain.person import Permission, Person
 from service.domain.run import History, NodeRun, NodeRunState, Resolution, ResolveAs
 
 
 def resolve(service: Service, run_id: str, *, node: str, resolve_as: ResolveAs, reason: str, person: Person) -> NodeRun:
     """Write down the resolution and let the node run go on; no gate is passed by it.
 
-    Raises Conflict when the node run is not stuck, or would stand where it stands (that one is recorded as
+    Raises Forbidden, Conflict when the node run is not stuck, or would stand where it stands (that one is recorded as
     refused), InvalidInput without a reason, NotFound.
     """
     if not reason.strip():
@@ -26,6 +27,7 @@ def resolve(service: Service, run_id: str, *, node: str, resolve_as: ResolveAs, 
 
     def record(transaction: Transaction) -> tuple[NodeRun, str]:
         node_run = find_node_run(transaction, run_id, node=node)
+        insist(service, person, Permission.RESOLVE, about=about_node_run(node_run))
         if node_run.state is not NodeRunState.STUCK:
             raise Conflict(f"Node {node} of run {run_id} is {node_run.state}, not stuck.", f"unstick show {run_id}")
         history = transaction.history(node_run.id)

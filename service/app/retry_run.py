@@ -19,7 +19,7 @@ def retry_run(
 ) -> Run:
     """Request a run again, on all of its nodes or on those that did not succeed.
 
-    Who requested the first run counts as requester of the new one too. Raises Conflict while the
+    Who requested the first run counts as requester of the new one too. Raises Forbidden, Conflict while the
     first one is open, or when no node is left.
     """
     run = service.store.read(lambda reader: reader.run(run_id))
@@ -43,4 +43,5 @@ def retry_run(
             retry_of=run.id,
             from_step=from_step,
         ),
+        person=person,
     )

@@ -1,6 +1,6 @@
 """Show runs, plans and gates: read models that are put together in a bounded number of queries."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -169,7 +169,7 @@ def show_gate(service: Service, gate_id: str, *, person: Person) -> GateView:
 
     def look(reader: Reader) -> GateView:
         gate = as_of(reader.gate(gate_id), now)
-        view = _gate_view(gate, reader.run(gate.run_id), person=person)
+        view = _views(service, reader, [gate], person=person)[0]
         check = reader.attempt(gate.check_attempt_id)
         return replace(view, said=_said(reader, check), unconfined=unconfined_of(check.reason))
 
@@ -186,8 +186,7 @@ def list_gates(
         page = reader.gates(state, cursor=cursor, limit=limit)
         gates = [as_of(gate, now) for gate in page.items]
         shown = [gate for gate in gates if state in (None, gate.state)]
-        runs = {run_id: reader.run(run_id) for run_id in {gate.run_id for gate in shown}}
-        return Page(tuple(_gate_view(gate, runs[gate.run_id], person=person) for gate in shown), page.next_cursor)
+        return Page(_views(service, reader, shown, person=person), page.next_cursor)
 
     return service.store.read(look)
 
@@ -204,12 +203,18 @@ def as_of(gate: Gate, now: datetime) -> Gate:
     return gate
 
 
-def _gate_view(gate: Gate, run: Run, *, person: Person) -> GateView:
-    try:
-        check_may_answer(gate, run, person=person)
-    except Forbidden as refusal:
-        return GateView(gate, run, str(refusal))
-    return GateView(gate, run, "")
+def _views(service: Service, reader: Reader, gates: Sequence[Gate], *, person: Person) -> tuple[GateView, ...]:
+    runs = {run_id: reader.run(run_id) for run_id in {gate.run_id for gate in gates}}
+    pools = reader.planned_pools([gate.node_run_id for gate in gates])
+    views = []
+    for gate in gates:
+        run, may_not = runs[gate.run_id], ""
+        try:
+            check_may_answer(service, gate, run=run, pools=pools[gate.node_run_id], person=person)
+        except Forbidden as refusal:
+            may_not = str(refusal)
+        views.append(GateView(gate, run, may_not))
+    return tuple(views)
 
 
 def _said(reader: Reader, check: Attempt) -> Said:

@@ -3,13 +3,14 @@
 from dataclasses import replace
 from datetime import datetime
 
+from service.app.insist import insist_on_nodes
 from service.app.ports import Reader, Transaction
 from service.app.request_run import Prepared, RunRequest, add, prepare
 from service.app.service import Service
 from service.app.sweep_places import free_places
 from service.domain.audit import Fact
 from service.domain.errors import Conflict, NotFound
-from service.domain.person import Person
+from service.domain.person import Permission, Person
 from service.domain.run import UNSETTLED_AFTER, NodeRunState, Run, Trigger, TriggerKind
 from service.domain.sweep import Sweep, applies, first_state
 
@@ -17,7 +18,7 @@ from service.domain.sweep import Sweep, applies, first_state
 def run_sweep(service: Service, name: str, *, person: Person, reason: str = "") -> Run:
     """Play a sweep now, beside its schedule; its alerts count as delivered by this person.
 
-    Raises NotFound, and Conflict while its last run is open, or when no node is to be looked at.
+    Raises Forbidden, NotFound, and Conflict while its last run is open, or when no node is to be looked at.
     """
     sweep = next((one for one in service.rules.current().sweeps if one.name == name), None)
     if sweep is None:
@@ -26,6 +27,7 @@ def run_sweep(service: Service, name: str, *, person: Person, reason: str = "") 
 
     def record(transaction: Transaction) -> Run:
         transaction.lock_sweeps()
+        insist_on_nodes(service, person, Permission.REQUEST, node_runs=prepared.node_runs)
         now = service.clock.now()
         earlier = still_looking(transaction, sweep, now=now)
         if earlier is not None:

@@ -41,6 +41,10 @@ class About:
         return f"{runbook} on {self.node or 'a node'} ({pools})"
 
 
+#: What is about every runbook and every node.
+EVERY_NODE: Final = About()
+
+
 @dataclass(frozen=True)
 class Right:
     """One entry of `rights:` in the policy: who may do what, with which runbooks, on the nodes of which pools."""

@@ -29,6 +29,7 @@ from service.store import output, rows, tables
 from service.store.alert_reads import AlertReads
 from service.store.faults import missing
 from service.store.notice_reads import NoticeReads
+from service.store.rights_reads import RightsReads
 from service.store.sign_in_reads import SignInReads
 from service.store.sweep_reads import SweepReads
 
@@ -66,7 +67,7 @@ def _by_id(table: Table) -> Select[Any]:
     return select(table).where(table.c.id == bindparam("key"))
 
 
-class SqlReader(AlertReads, NoticeReads, SignInReads, SweepReads):
+class SqlReader(AlertReads, NoticeReads, RightsReads, SignInReads, SweepReads):
     """Looks at one consistent state of the database."""
 
     def run(self, run_id: str) -> Run:

@@ -14,7 +14,7 @@ from service.domain.run import History, NodeRunState
 from service.domain.script import OutputChunk, Report, ScriptKind, ScriptOrder
 from service.executors.scripted import ScriptedExecutor
 from tests.app.conftest import Make, works
-from tests.support.world import OPERATOR, SECOND, World
+from tests.support.world import ON_CALL, OPERATOR, SECOND, World
 
 
 @dataclass
@@ -57,8 +57,8 @@ def drive_while(world: World, act: Callable[[], object]) -> None:
 def test_nothing_acts_after_a_cancel_or_a_hold_that_was_recorded_first(make: Make, decision: str) -> None:
     world, run_id = approved(make)
     acts = {
-        "cancel": lambda: cancel_run(world.service, run_id, person=SECOND, reason="wrong node"),
-        "hold": lambda: hold_node(world.service, "gpu-01", person=SECOND, reason="hands in the machine"),
+        "cancel": lambda: cancel_run(world.service, run_id, person=ON_CALL, reason="wrong node"),
+        "hold": lambda: hold_node(world.service, "gpu-01", person=ON_CALL, reason="hands in the machine"),
     }
 
     drive_while(world, acts[decision])
@@ -86,7 +86,7 @@ def hold_during_check(world: World) -> None:
 
     def started(order: ScriptOrder, on_output: Callable[[OutputChunk], None]) -> Report:
         if order.kind is ScriptKind.CHECK:
-            hold_node(world.service, "gpu-01", person=SECOND, reason="hands in the machine")
+            hold_node(world.service, "gpu-01", person=ON_CALL, reason="hands in the machine")
         return start(order, on_output)
 
     assert isinstance(world.scripted, ScriptedExecutor)

@@ -18,7 +18,7 @@ from service.domain.rails import BLAST_RADIUS
 from service.engine.local import LocalEngine
 from tests.app.alerting import alert, deliver, every, follow, judge, resolved, rule, run_of, say, verdicts
 from tests.app.conftest import Make, works
-from tests.support.world import World
+from tests.support.world import OPERATOR, World
 
 ADMIN = Person("root", frozenset({Role.ADMIN}))
 RAN, SAME, HELD = AlertVerdict.RAN, AlertVerdict.DEDUPLICATED, AlertVerdict.HELD
@@ -86,13 +86,13 @@ def test_each_monitor_of_a_pair_that_says_it_is_over_is_listed_with_the_node(mak
 
 def test_an_alert_on_a_held_node_is_judged_when_it_is_released(make: Make) -> None:
     world = follow(make(works("cure")), rule())
-    hold_node(world.service, "gpu-01", person=ADMIN, reason="the vendor looks")
+    hold_node(world.service, "gpu-01", person=OPERATOR, reason="the vendor looks")
     held = say(world, alert(world))
     reason = every(world)[0].reason
 
-    release_node(world.service, "gpu-01", person=ADMIN)
+    release_node(world.service, "gpu-01", person=OPERATOR)
 
-    assert (held, reason) == ([HELD], "Node gpu-01 is on hold by root: the vendor looks")
+    assert (held, reason) == ([HELD], "Node gpu-01 is on hold by operator: the vendor looks")
     assert verdicts(judge(world)) == [RAN]
 
 

@@ -124,9 +124,7 @@ def test_by_escalation_the_requester_stays_the_requester(make: Make) -> None:
 def test_whose_source_fired_counts_as_requester(make: Make) -> None:
     world = make(works("strike"))
     alert = Trigger(TriggerKind.ALERT, "some-rule")
-    world.request(
-        "stronger", "gpu-01", person=Person("source", frozenset()), trigger=alert, also_requested_by=("second",)
-    )
+    world.request("stronger", "gpu-01", person=OPERATOR, trigger=alert, also_requested_by=("second",))
     world.settle()
 
     with pytest.raises(Forbidden):

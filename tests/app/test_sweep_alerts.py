@@ -12,6 +12,7 @@ from service.app.sweep_request import run_sweep
 from service.domain.alert import AlertStatus
 from service.domain.condition import compile_condition
 from service.domain.delivery import AlertVerdict, HeldBy, RecordedAlert
+from service.domain.person import Person, Role
 from service.domain.replay import Setting, replay
 from service.domain.rule import RULE_NAMES, AttemptBudget, Rule
 from service.domain.run import NodeRunState, Trigger, TriggerKind, Verdict
@@ -22,6 +23,8 @@ from tests.app.alerting import WIDE, every, rule, run_of, verdicts
 from tests.app.conftest import Make
 from tests.app.sweeping import come, found, last_run, look, row, schedule, sweep, turn
 from tests.support.world import OPERATOR
+
+ADMIN = Person("admin", frozenset({Role.ADMIN}))
 
 RAN, SAME, NO_RULE, RESOLVED = (
     AlertVerdict.RAN,
@@ -199,7 +202,7 @@ def test_a_finding_on_a_held_node_waits_and_is_judged_again(make: Make) -> None:
 
 def test_a_pause_stops_no_look_and_holds_what_is_found(make: Make) -> None:
     world = schedule(make(nodes_that(ILL)), sweep(), rules=(promote(),))
-    pause_alerts(world.service, person=OPERATOR, reason="a rule is wrong")
+    pause_alerts(world.service, person=ADMIN, reason="a rule is wrong")
 
     look(world)
 

@@ -14,7 +14,7 @@ from service.domain.run import GateState, NodeRunState, ResolveAs, StepOutcome, 
 from service.domain.script import Report, ReportState
 from service.executors.scripted import Answer, exits
 from tests.app.conftest import Make, works
-from tests.support.world import OPERATOR, SECOND
+from tests.support.world import ON_CALL, OPERATOR
 
 UNKILLABLE = Answer(Report(ReportState.UNKILLABLE, pid=7, wchan="request_wait_answer"))
 
@@ -73,8 +73,8 @@ def test_a_hold_ends_what_waits_and_names_what_is_stuck(make: Make) -> None:
     world.answer(next(gate for gate in world.open_gates() if gate.node == "gpu-02"))
     world.settle()
 
-    first = hold_node(world.service, "gpu-01", person=SECOND, reason="taking evidence")
-    second = hold_node(world.service, "gpu-02", person=SECOND, reason="taking evidence")
+    first = hold_node(world.service, "gpu-01", person=ON_CALL, reason="taking evidence")
+    second = hold_node(world.service, "gpu-02", person=ON_CALL, reason="taking evidence")
     world.settle()
 
     states = {one.node: one.state for one in world.node_runs(run)}
@@ -84,21 +84,21 @@ def test_a_hold_ends_what_waits_and_names_what_is_stuck(make: Make) -> None:
 
 def test_a_released_node_takes_requests_again(make: Make) -> None:
     world = make(works("cure"))
-    hold_node(world.service, "gpu-01", person=SECOND, reason="taking evidence")
+    hold_node(world.service, "gpu-01", person=ON_CALL, reason="taking evidence")
 
-    release_node(world.service, "gpu-01", person=SECOND)
+    release_node(world.service, "gpu-01", person=ON_CALL)
 
     assert world.play(world.request("cure", "gpu-01"))[0].verdict is Verdict.CURED
 
 
 def test_a_hold_is_not_taken_from_another_person_unsaid(make: Make) -> None:
     world = make({})
-    hold_node(world.service, "gpu-01", person=SECOND, reason="taking evidence")
+    hold_node(world.service, "gpu-01", person=ON_CALL, reason="taking evidence")
 
     with pytest.raises(Conflict) as refused:
         hold_node(world.service, "gpu-01", person=OPERATOR, reason="memtest")
     hold_node(world.service, "gpu-01", person=OPERATOR, reason="memtest", replace=True)
-    released = release_node(world.service, "gpu-01", person=SECOND, reason="all is well")
+    released = release_node(world.service, "gpu-01", person=ON_CALL, reason="all is well")
 
     assert refused.value.reason == "Node gpu-01 is on hold by second: taking evidence"
     assert refused.value.way_out == (
@@ -119,7 +119,7 @@ def test_a_hold_is_not_taken_from_another_person_unsaid(make: Make) -> None:
 def test_a_hold_of_the_past_is_in_nobody_s_way(make: Make) -> None:
     world = make({})
     until = world.clock.now() + timedelta(minutes=5)
-    hold_node(world.service, "gpu-01", person=SECOND, reason="taking evidence", until=until)
+    hold_node(world.service, "gpu-01", person=ON_CALL, reason="taking evidence", until=until)
     world.move_to(until)
 
     held = hold_node(world.service, "gpu-01", person=OPERATOR, reason="memtest")
@@ -129,7 +129,7 @@ def test_a_hold_of_the_past_is_in_nobody_s_way(make: Make) -> None:
 
 def test_a_request_for_a_held_node_says_whom_to_ask(make: Make) -> None:
     world = make(works("cure"))
-    hold_node(world.service, "gpu-01", person=SECOND, reason="taking evidence")
+    hold_node(world.service, "gpu-01", person=ON_CALL, reason="taking evidence")
 
     with pytest.raises(Conflict) as refused:
         world.request("cure", "gpu-01")
@@ -142,9 +142,9 @@ def test_a_hold_needs_a_reason_and_a_node(make: Make) -> None:
     world = make({})
 
     with pytest.raises(InvalidInput, match="reason"):
-        hold_node(world.service, "gpu-01", person=SECOND, reason="")
+        hold_node(world.service, "gpu-01", person=ON_CALL, reason="")
     with pytest.raises(NotFound, match="gpu-99"):
-        hold_node(world.service, "gpu-99", person=SECOND, reason="why not")
+        hold_node(world.service, "gpu-99", person=ON_CALL, reason="why not")
 
 
 def test_a_request_for_a_busy_node_queues_and_says_who_has_it(make: Make) -> None:
@@ -167,7 +167,7 @@ def test_a_take_over_ends_the_one_that_waits_and_gets_its_node(make: Make) -> No
     first = world.request("cure", "gpu-01")
     world.settle()
 
-    second = world.request("cure", "gpu-01", person=SECOND, take_over=True)
+    second = world.request("cure", "gpu-01", person=ON_CALL, take_over=True)
     node_run = world.play(second, by=OPERATOR)[0]
 
     assert world.node_runs(first)[0].reason == "taken over by second"
@@ -299,7 +299,7 @@ def test_no_escalation_to_a_node_on_hold(make: Make) -> None:
 
     def hold_meanwhile(order, on_output):  # type: ignore[no-untyped-def]
         if order.kind == "verify":
-            hold_node(world.service, "gpu-01", person=SECOND, reason="evidence")
+            hold_node(world.service, "gpu-01", person=ON_CALL, reason="evidence")
         return original(order, on_output)
 
     world.scripted.start = hold_meanwhile  # type: ignore[method-assign]

@@ -31,6 +31,8 @@ RUNBOOKS = Path(__file__).parents[2] / "runbooks"
 PATIENCE = 240.0
 OPERATOR = Person("operator", frozenset({Role.OPERATOR}))
 SECOND = Person("second", frozenset({Role.APPROVER}))
+#: The same person with a token that requests and holds, too.
+ON_CALL = Person("second", frozenset({Role.OPERATOR, Role.APPROVER}))
 
 
 class SteppedClock:
@@ -147,7 +149,7 @@ class World:
     def request(self, runbook: str, *nodes: str, person: Person = OPERATOR, **more: object) -> Run:
         """Request a run."""
         request = RunRequest(runbook, person.name, tuple(nodes), **more)  # type: ignore[arg-type]
-        return request_run(self.service, request)
+        return request_run(self.service, request, person=person)
 
     def step(self) -> bool:
         """Drive every node run that is due; False when none was."""

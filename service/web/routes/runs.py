@@ -52,7 +52,9 @@ def create_run(
 
     202 means recorded: it is not lost any more. `Location` says where it is.
     """
-    return _accepted(service, request_run(service, run_request(body, person=person.name, key=key)), response)
+    return _accepted(
+        service, request_run(service, run_request(body, person=person.name, key=key), person=person), response
+    )
 
 
 @router.get("", summary="List runs, newest first")
