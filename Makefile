@@ -67,7 +67,8 @@ test: setup ## every behaviour at the smallest count that can fail (as root, ins
 	@$(COMPILED)
 	@# The first node waits for its file system, which takes a minute: it is begun while the tests are collected.
 	@$(if $(filter tests,$(TESTS)),test "$$(id -u)" != 0 || $(BIN)/python -m lab.rootfs >/dev/null 2>&1 &)
-	$(PYTEST) --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not proof and not aws" $(TESTS)
+	@# What one process has compiled, the others need not.
+	env -u PYTHONDONTWRITEBYTECODE $(PYTEST) --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not proof and not aws" $(TESTS)
 
 proof: setup ## the large counts, and docs/proof.md (hours; ONLY="-k name" runs some)
 	.ci/apt .ci/apt-proof.txt

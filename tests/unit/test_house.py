@@ -28,6 +28,7 @@ def test_a_skip_is_a_failure_where_none_is_allowed(tmp_path: Path) -> None:
         sys.executable,
         "-m",
         "pytest",
+        "--disable-plugin-autoload",
         "-p",
         "no:cacheprovider",
         "--continue-on-collection-errors",
