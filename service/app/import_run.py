@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from service.app.insist import about_node, insist
+from service.app.insist import about_node, insist, insist_on_nodes
 from service.app.load_runbooks import parse_runbook
 from service.app.ports import RunbookSource, Transaction
 from service.app.record_attempt import intent_fact, result_fact
@@ -39,11 +39,13 @@ def import_run(service: Service, text: str, *, person: Person, reason: str = "")
         *_facts(played, run=run, person=person),
     ]
 
-    # Its pools are those of the inventory: whoever writes a journal writes its attributes.
+    # Its pools are those of the inventory, since whoever writes a journal writes its attributes; but those are what is
+    # asked about from then on, so he must be in the right there too.
     about = replace(about_node(service, node_run.node), runbook=run.runbook, run_id=run.id)
 
     def record(transaction: Transaction) -> Run:
         insist(service, person, Permission.REQUEST, about=about)
+        insist_on_nodes(service, person, Permission.REQUEST, node_runs=[node_run])
         _refuse_known(transaction, run.id)
         transaction.add_run(run, source=source, plan=plan, node_runs=[played.history.node_run])
         for attempt in played.history.attempts:

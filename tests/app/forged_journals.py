@@ -23,6 +23,17 @@ def rows_of(journal: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in journal.splitlines()]
 
 
+def header_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what a journal says of its plan."""
+    header: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(rows[0]["header"])))
+    return header
+
+
+def packed(header: dict[str, Any]) -> str:
+    """Return a header as it stands in a journal."""
+    return base64.b64encode(gzip.compress(json.dumps(header).encode())).decode()
+
+
 def _script(rows: list[dict[str, Any]]) -> None:
     rows[5]["script_sha256"] = "0" * 64
 
@@ -59,15 +70,15 @@ def _cut_out(rows: list[dict[str, Any]]) -> None:
 
 
 def _other_text(rows: list[dict[str, Any]]) -> None:
-    header = json.loads(gzip.decompress(base64.b64decode(rows[0]["header"])))
+    header = header_of(rows)
     header["source_text"] += "# nothing\n"
-    rows[0]["header"] = base64.b64encode(gzip.compress(json.dumps(header).encode())).decode()
+    rows[0]["header"] = packed(header)
 
 
 def _other_node(rows: list[dict[str, Any]]) -> None:
-    header = json.loads(gzip.decompress(base64.b64decode(rows[0]["header"])))
+    header = header_of(rows)
     header["node"] = rows[0]["node"] = "n01"
-    rows[0]["header"] = base64.b64encode(gzip.compress(json.dumps(header).encode())).decode()
+    rows[0]["header"] = packed(header)
 
 
 def _zero_byte(rows: list[dict[str, Any]]) -> None:

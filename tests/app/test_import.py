@@ -4,7 +4,7 @@ import base64
 import gzip
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ import pytest
 from lab.postgres import Postgres
 from service.app.import_run import import_run
 from service.app.resolve import resolve
-from service.domain.errors import Conflict, InvalidInput, NotFound, UnstickError
+from service.domain.errors import Conflict, Forbidden, InvalidInput, NotFound, UnstickError
+from service.domain.reach import Reach
 from service.domain.run import AttemptState, GateState, NodeRunState, ResolveAs, Run, TriggerKind, Verdict
 from service.domain.script import Stream
 from service.executors.scripted import ScriptedExecutor
 from service.store import migrate
-from tests.app.forged_journals import FORGERIES, chained, number, rows_of
+from tests.app.forged_journals import FORGERIES, chained, header_of, number, packed, rows_of
 from tests.cli.installation import Installation
 from tests.support.by_hand import BEGIN, YES, export, world_of
 from tests.support.world import OPERATOR, RealClock, World, local_nodes, outcomes
@@ -197,6 +198,22 @@ def test_a_script_that_was_played_twice_is_two_runs(world: World, journals: Jour
 
     assert (second.id, second.digest) == (own[:-8] + "0" * 8, first.digest)
     assert world.chain_holds()
+
+
+@pytest.mark.parametrize(
+    ("written", "allowed"), [("lab", "elsewhere"), ("elsewhere", "elsewhere"), ("elsewhere", "lab")]
+)
+def test_whoever_may_not_request_the_run_may_not_import_it(
+    world: World, journals: Journals, written: str, allowed: str
+) -> None:
+    rows = rows_of(journals.second)
+    header = header_of(rows)
+    header["attributes"]["pools"] = [written]
+    rows[0]["header"] = packed(header)
+    person = replace(OPERATOR, reach=Reach(pools=(allowed,)))
+
+    with pytest.raises(Forbidden):
+        import_run(world.service, chained(rows), person=person)
 
 
 def test_who_has_approved_may_go_on_with_the_run_afterwards(world: World, journals: Journals) -> None:
