@@ -9,6 +9,7 @@ from service.cli.asking import Json, RunId, client, open_gates, path, with_ways_
 from service.cli.next_commands import next_commands, would_change
 from service.cli.printing import print_json, print_table, say
 from service.client import Client
+from service.domain.script import unconfined_of
 
 
 def add_to(app: typer.Typer) -> None:
@@ -70,6 +71,8 @@ def show(
             return
         _header(run)
         _steps(run)
+        for line in unconfined_lines(run):
+            say(line)
         _gates(run)
         _occupants(run)
         _targets(run)
@@ -132,6 +135,16 @@ def _steps(run: dict[str, Any]) -> None:
     if rows:
         say()
         print_table(("node", "step", "outcome", "scripts", "well now", "reason"), rows)
+
+
+def unconfined_lines(run: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each look of a run that the machine's kernel did not keep from touching it, and why."""
+    for node in run["nodes"]:
+        for step in node["steps"]:
+            for attempt in step.get("attempts", ()):
+                why = unconfined_of(attempt.get("reason") or "")
+                if why:
+                    yield f"{node['node']} {step['id']} {attempt['script']} was unconfined: {why}"
 
 
 def _attempts(step: dict[str, Any]) -> str:

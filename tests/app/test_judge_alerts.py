@@ -125,7 +125,7 @@ def test_another_fault_of_the_same_rule_and_node_is_folded_into_the_run(make: Ma
         ),
     ],
 )
-def test_what_no_run_can_be_made_of_says_why(
+def test_s05_what_no_run_can_be_made_of_says_why(
     make: Make, changed: dict[str, Any], labels: dict[str, str], verdict: AlertVerdict, reason: str
 ) -> None:
     world = follow(make(works("cure")), rule(**changed))

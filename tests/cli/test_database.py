@@ -17,7 +17,7 @@ def place(tmp_path: Path) -> Installation:
     return Installation(tmp_path / "place")
 
 
-def test_a_token_is_printed_alone_and_is_nowhere_else(place: Installation) -> None:
+def test_s13_a_token_is_printed_alone_and_is_nowhere_else(place: Installation) -> None:
     done = place("token", "create", "--name", "ann", "--role", "operator")
 
     token = done.stdout.strip()

@@ -110,7 +110,7 @@ def test_dev_prints_a_token_that_ends_with_the_service_and_is_no_second_person(p
     assert token not in (place.folder / "serve.log").read_text()
 
 
-def test_dev_is_refused_where_others_could_reach_it(place: Installation) -> None:
+def test_s02_dev_is_refused_where_others_could_reach_it(place: Installation) -> None:
     done = place("serve", "--dev", env={"UNSTICK_HOST": "0.0.0.0"})
 
     assert done.returncode == 2

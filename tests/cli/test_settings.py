@@ -68,7 +68,7 @@ def test_commands_find_the_service_where_it_listens(monkeypatch: pytest.MonkeyPa
     assert load_settings().service_url == url
 
 
-def test_secrets_do_not_show_in_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s24_secrets_do_not_show_in_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSTICK_TOKEN", "planted-token")
     monkeypatch.setenv("UNSTICK_DATABASE_URL", "postgresql+psycopg://u:planted-password@db/unstick")
 

@@ -139,7 +139,7 @@ def test_a_chat_gets_plain_text_in_which_nothing_is_obeyed(tmp_path: Path) -> No
     )
 
 
-def test_a_chat_that_refuses_or_leads_elsewhere_is_told_by_its_status_and_its_address_never(
+def test_s16_a_chat_that_refuses_or_leads_elsewhere_is_told_by_its_status_and_its_address_never(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -177,7 +177,7 @@ def forged_whole(connection: Connection) -> None:
         (forged_whole, 4, "previous hash"),
     ],
 )
-def test_tampering_is_found_at_its_seq(
+def test_s19_tampering_is_found_at_its_seq(
     chain: SqlStore, url: str, tamper: Callable[[Connection], None], seq: int, reason: str
 ) -> None:
     assert first_fault(chain.audit_events()) is None

@@ -164,7 +164,7 @@ def test_a_bomb_of_aliases_is_refused_at_its_first_anchor(text: str) -> None:
     assert (found.line, found.reason) == (1, "`&a` is an anchor.")
 
 
-def test_size_nodes_and_depth_are_bounded() -> None:
+def test_s07_size_nodes_and_depth_are_bounded() -> None:
     bytes_, nodes, depth = MAX_BYTES + 1, MAX_NODES, MAX_DEPTH + 1
 
     found = [refusal("a" * bytes_), refusal("- a\n" * nodes), refusal("[" * depth + "a" + "]" * depth)]

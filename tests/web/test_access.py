@@ -98,7 +98,7 @@ def ask(api: Api, method: str, path: str, body: object, *, role: Role | None) ->
     return api.ask(method, path.format_map(FILLED), role=role, json=body)
 
 
-def test_every_route_declares_one_permission_or_is_known_to_be_open(world: World) -> None:
+def test_s01_every_route_declares_one_permission_or_is_known_to_be_open(world: World) -> None:
     app = create_app(world.service)
 
     undeclared = {
@@ -160,7 +160,7 @@ def test_a_plain_route_is_refused_outside_what_is_open(route: Route | Mount) -> 
 @pytest.mark.parametrize(
     ("method", "path", "body", "allowed"), ROUTES, ids=[f"{method} {path}" for method, path, _body, _allowed in ROUTES]
 )
-def test_each_role_is_let_in_where_it_belongs_and_nowhere_else(
+def test_s03_each_role_is_let_in_where_it_belongs_and_nowhere_else(
     api: Api, method: str, path: str, body: object, allowed: set[Role]
 ) -> None:
     let_in = {role for role in Role if ask(api, method, path, body, role=role).status_code != 403}
@@ -282,14 +282,14 @@ def test_a_token_that_is_used_while_it_is_revoked_stays_revoked(api: Api, world:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/docs", "/openapi.json", "/static/docs.js"])
-def test_what_is_open_needs_no_token(api: Api, path: str) -> None:
+def test_s22_what_is_open_needs_no_token(api: Api, path: str) -> None:
     assert api.ask("GET", path, role=None).status_code == 200
 
 
 @pytest.mark.parametrize(
     "path", ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd", "/static/"]
 )
-def test_the_open_folder_gives_nothing_but_its_files(api: Api, path: str) -> None:
+def test_s08_the_open_folder_gives_nothing_but_its_files(api: Api, path: str) -> None:
     assert api.ask("GET", path, role=None).status_code in (401, 404)
 
 

@@ -165,7 +165,7 @@ class TestARequesterWithEveryRole:
         assert (answer.status_code, answer.json()["state"]) == (200, "approved")
 
 
-def test_another_digest_than_the_one_shown_approves_nothing(api: Api, confirm: dict[str, Any]) -> None:
+def test_s04_another_digest_than_the_one_shown_approves_nothing(api: Api, confirm: dict[str, Any]) -> None:
     answer = api.post(f"/approvals/{confirm['id']}/approve", {"digest": "0" * 64})
 
     assert problem(answer)[:2] == (409, "conflict")

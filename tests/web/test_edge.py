@@ -58,7 +58,7 @@ def broken(world: World, api: Api, error: Exception) -> Api:
         ("GET", "/healthz", None),
     ],
 )
-def test_every_answer_has_the_headers_of_the_house(api: Api, method: str, path: str, role: Role | None) -> None:
+def test_s11_every_answer_has_the_headers_of_the_house(api: Api, method: str, path: str, role: Role | None) -> None:
     headers = api.ask(method, path, role=role).headers
 
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
@@ -80,7 +80,7 @@ def test_no_other_origin_is_let_in(api: Api, origin: str) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("secret path /etc/x"), BrokenRule("secret path /etc/x")])
-def test_a_defect_tells_nothing_of_its_inside(api: Api, world: World, error: Exception) -> None:
+def test_s21_a_defect_tells_nothing_of_its_inside(api: Api, world: World, error: Exception) -> None:
     answer = broken(world, api, error).get("/runs")
 
     body = answer.json()

@@ -217,7 +217,7 @@ FOREIGN: list[tuple[Mapping[str, str], Mapping[str, str]]] = [
 
 
 @pytest.mark.parametrize(("fields", "headers"), FOREIGN)
-def test_a_form_that_is_not_of_this_session_changes_nothing(
+def test_s12_a_form_that_is_not_of_this_session_changes_nothing(
     api: Api, world: World, fields: Mapping[str, str], headers: Mapping[str, str]
 ) -> None:
     gate = opened(world, api)
@@ -277,7 +277,7 @@ def test_a_field_that_nobody_asked_for_is_refused(api: Api, world: World) -> Non
     assert (sent.status_code, now(world, gate)) == (422, gate)
 
 
-def test_hostile_output_is_shown_inert(api: Api, world: World) -> None:
+def test_s10_hostile_output_is_shown_inert(api: Api, world: World) -> None:
     gate = opened(world, api, "gpu-03", reason="<b onclick=alert(1)>")
 
     page = signed_in(api, Role.APPROVER).get(f"/gates/{gate.id}")

@@ -74,7 +74,7 @@ def test_a_pinned_type_is_asked_for_first_and_certificates_only_with_an_authorit
     assert signed.algorithms()[0] == "ssh-ed25519-cert-v01@openssh.com"
 
 
-def test_an_endpoint_without_any_host_key_is_refused_before_it_is_dialled() -> None:
+def test_s17_an_endpoint_without_any_host_key_is_refused_before_it_is_dialled() -> None:
     with pytest.raises(NotSent) as caught:
         HostKeys().known(Endpoint("gpu-01", ExecutorKind.SSH, "192.0.2.1"))
 

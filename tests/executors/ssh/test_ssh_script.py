@@ -64,7 +64,9 @@ def test_noise_of_the_login_shell_is_not_taken_for_output(tmp_path: Path, ssh: S
     assert heard.text() == b"3\n"
 
 
-def test_there_is_no_terminal_no_input_and_nothing_of_the_order_in_a_command_line(sshd: Sshd, ssh: SshExecutor) -> None:
+def test_s06_there_is_no_terminal_no_input_and_nothing_of_the_order_in_a_command_line(
+    sshd: Sshd, ssh: SshExecutor
+) -> None:
     script = """
         PARAM_SECRET=canary-7391
         for name in 0 1 2; do [ ! -t $name ] || echo terminal; done
