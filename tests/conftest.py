@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 NO_SKIPS = os.environ.get("UNSTICK_NO_SKIPS") == "1"
@@ -31,7 +32,12 @@ MEMORY, ROOM = Path("/dev/shm"), 4 * 1024**3
 
 
 def pytest_configure() -> None:
-    """Put the folders of tests into memory, unless somebody has said where, or it is too small or runs no programs."""
+    """Put the folders of tests into memory, unless somebody has said where, or it is too small or runs no programs.
+
+    And let a traceback be told as Python does: structlog's own draws every frame with its values, for seconds.
+    """
+    plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
     found = os.statvfs(MEMORY) if MEMORY.is_dir() else None
     if found is not None and found.f_bavail * found.f_frsize >= ROOM and not found.f_flag & os.ST_NOEXEC:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
