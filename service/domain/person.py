@@ -108,10 +108,11 @@ class Person:
 
     @property
     def with_roles(self) -> str:
-        """Return which token was used, such as `ann's token has the role viewer`; for a refusal."""
+        """Return what was used to come in, such as `ann's token has the role viewer`; for a refusal."""
+        whose, has = (f"{self.name}'s groups", "have") if self.groups else (f"{self.name}'s token", "has")
         if not self.roles:
-            return f"{self.name}'s token has no role"
-        return f"{self.name}'s token has the role{'' if len(self.roles) == 1 else 's'} {', '.join(sorted(self.roles))}"
+            return f"{whose} {has} no role"
+        return f"{whose} {has} the role{'' if len(self.roles) == 1 else 's'} {', '.join(sorted(self.roles))}"
 
 
 @dataclass(frozen=True)

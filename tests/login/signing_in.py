@@ -35,7 +35,7 @@ def config_for(provider: OidcServer, folder: Path) -> OidcConfig:
 
 def new_flow() -> Flow:
     """Return a signing in that has just begun."""
-    return Flow(*(secrets.token_urlsafe(32) for _ in range(3)), redirect_uri=BACK)
+    return Flow(secrets.token_urlsafe(32), secrets.token_urlsafe(32), secrets.token_urlsafe(32), BACK)
 
 
 def led_back(address: str) -> dict[str, str]:

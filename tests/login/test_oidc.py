@@ -195,7 +195,7 @@ def test_groups_may_stand_deep_in_the_token_or_be_one_or_none(provider: OidcServ
     one = signed_in(config).groups
     provider.person["groups"] = {"a": 1}
 
-    assert (none, deep, one) == (frozenset(), {"a", "b"}, {"a"})
+    assert (none, deep, one) == (frozenset[str](), frozenset({"a", "b"}), frozenset({"a"}))
     with pytest.raises(Unauthenticated, match="does not list your groups"):
         signed_in(config)
 
