@@ -83,7 +83,9 @@ class LoadedProgram:
             sent = [*(stream.fileno() for stream in streams), writing]
             socket.send_fds(self._asking, [asked], sent)
             os.close(writing)
-            pid = int(ending.readline())
+            told = ending.readline()
+            assert told, "the program could not be loaded; standard error says why"
+            pid = int(told)
             if not select.select([ending], [], [], timeout)[0]:
                 os.kill(pid, signal.SIGKILL)
                 raise subprocess.TimeoutExpired(command, timeout)
