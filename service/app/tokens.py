@@ -2,11 +2,12 @@
 
 import secrets
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
+from typing import Final, Literal
 
 from service.app.ports import Transaction
 from service.app.service import Service
@@ -14,47 +15,99 @@ from service.domain.audit import Fact
 from service.domain.errors import Conflict, InvalidInput, NotFound, Unauthenticated, Unavailable
 from service.domain.person import Person, Role, Token
 from service.domain.person_name import person_key
+from service.domain.reach import EVERYTHING, Reach, is_glob
 from service.domain.script import sha256
 from service.domain.shown_text import shown_moment
 
 #: A recognisable beginning, so that a token in a log or a repository is found by scanners.
-PREFIX = "unstick_"
+PREFIX: Final = "unstick_"
+#: When a token ends for which nothing else was said, and the longest that may be said.
+USUAL: Final = timedelta(days=90)
+LONGEST: Final = timedelta(days=365)
+#: Said instead of an end, of a token that delivers alerts and can do nothing else.
+NEVER: Final[Literal["never"]] = "never"
 
 
 def create_token(
-    service: Service, name: str, *, roles: frozenset[Role], person: str, by: str, expires: datetime | None = None
+    service: Service,
+    name: str,
+    *,
+    roles: frozenset[Role],
+    person: str,
+    by: str,
+    expires: datetime | Literal["never"] | None = None,
+    reach: Reach = EVERYTHING,
 ) -> str:
-    """Add a token and return it; it cannot be read again.
+    """Add a token and return it; it cannot be read again. `expires` as in `token_end`.
 
     Raises Conflict when the name is taken, with the words that make another one for the same person,
-    and InvalidInput for a token without a role, a name or a future.
+    and InvalidInput for a token without a role, a name or a future, or with a reach that is none.
     """
     if not roles:
         raise InvalidInput("A token needs a role.", f"The roles are: {', '.join(Role)}.")
     if not name.strip() or not person.strip():
         raise InvalidInput("A token needs a name and a person.", "Give --name.")
+    _refuse_reach(reach, roles)
     text = PREFIX + secrets.token_urlsafe(32)
     now = service.clock.now()
-    refuse_past(expires, now=now)
-    token = Token(service.clock.new_id(), name, person, roles, sha256(text), now, expires)
+    end = token_end(roles, expires, now=now)
+    token = Token(service.clock.new_id(), name, person, roles, sha256(text), now, end, reach=reach)
 
     def record(transaction: Transaction) -> None:
         known = transaction.tokens()
         _refuse_taken(known, token)
         _refuse_lookalike(known, token)
         transaction.add_token(token)
-        body = {"name": name, "person": person, "roles": sorted(roles)}
-        transaction.append(Fact("token.created", f"token/{token.id}", by, on_behalf_of=person, body=body))
+        about = f"token/{token.id}"
+        transaction.append(Fact("token.created", about, by, on_behalf_of=person, body=_body(token)))
 
     service.store.write(record)
     return text
 
 
-def refuse_past(expires: datetime | None, *, now: datetime) -> None:
-    """Raise InvalidInput for a token that would have ended already."""
-    if expires is not None and expires <= now:
+def _body(token: Token) -> dict[str, object]:
+    return {
+        "name": token.name,
+        "person": token.person,
+        "roles": sorted(token.roles),
+        "runbooks": list(token.reach.runbooks),
+        "pools": list(token.reach.pools),
+        "expires_at": token.expires_at.isoformat() if token.expires_at else None,
+    }
+
+
+def token_end(roles: frozenset[Role], expires: datetime | Literal["never"] | None, *, now: datetime) -> datetime | None:
+    """Return when a token ends, None for never.
+
+    Without a word it is after 90 days, or after 365 where it only delivers alerts: a monitor that is refused one day
+    is missed by nobody. Raises InvalidInput for an end that is past or more than 365 days away, and for `never` of a
+    token that can do anything but deliver.
+    """
+    only_delivers = roles == {Role.SOURCE}
+    if expires == NEVER:
+        if not only_delivers:
+            reason = "Only a token that delivers alerts and does nothing else may have no end."
+            raise InvalidInput(reason, f"Give --expires with a time, at most {LONGEST.days}d.")
+        return None
+    if expires is None:
+        return now + (LONGEST if only_delivers else USUAL)
+    if expires <= now:
         reason = f"The token would have ended at {shown_moment(expires)}, and it is {shown_moment(now)}."
         raise InvalidInput(reason, "Give a time that is to come, such as 12h or 90d, or none.")
+    if expires > now + LONGEST:
+        reason = f"The token would end at {shown_moment(expires)}, in more than {LONGEST.days} days."
+        raise InvalidInput(reason, f"Give at most {LONGEST.days}d, and make another one then.")
+    return expires
+
+
+def _refuse_reach(reach: Reach, roles: frozenset[Role]) -> None:
+    """Raise InvalidInput for a reach with names that are none, and for one of a token that only delivers."""
+    for text in (*reach.runbooks, *reach.pools):
+        if not is_glob(text):
+            raise InvalidInput(f"{text!a} names no runbook and no pool.", "`*` is any text, `?` one character.")
+    if reach != EVERYTHING and roles == {Role.SOURCE}:
+        reason = "A token that delivers alerts has no reach: rules.yaml says what a source may start, and where."
+        raise InvalidInput(reason, "Leave --runbook and --pool out.")
 
 
 def _refuse_taken(tokens: Sequence[Token], token: Token) -> None:
@@ -64,7 +117,7 @@ def _refuse_taken(tokens: Sequence[Token], token: Token) -> None:
     if earlier is None:
         return
     free = next(name for number in count(2) if (name := f"{token.name}-{number}") not in names)
-    roles = " ".join(f"--role {role}" for role in sorted(token.roles))
+    roles = " ".join([*(f"--role {role}" for role in sorted(token.roles)), *_reach_options(token.reach)])
     another = f"unstick token create --name {shlex.quote(free)} --person {shlex.quote(earlier.person)} {roles}"
     raise Conflict(
         f"There is a token {token.name} already, of the person {earlier.person}; a name is taken once.",
@@ -81,6 +134,11 @@ def _refuse_lookalike(tokens: Sequence[Token], token: Token) -> None:
             f"The person {token.person} is {known}, written otherwise; both count as one person.",
             f"Write it as it is known: --person {shlex.quote(known)}",
         )
+
+
+def _reach_options(reach: Reach) -> Iterator[str]:
+    yield from (f"--runbook {shlex.quote(glob)}" for glob in reach.runbooks)
+    yield from (f"--pool {shlex.quote(glob)}" for glob in reach.pools)
 
 
 def revoke_token(service: Service, token_id: str, *, by: str) -> None:

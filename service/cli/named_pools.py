@@ -26,6 +26,8 @@ def named_pools(settings: Settings) -> Iterator[tuple[str, str]]:
         for freeze in policy.freezes:
             yield from ((f"The freeze {freeze.name} of policy.yaml", pool) for pool in freeze.pools)
         yield from (("`occupants` of policy.yaml", pool) for pool in policy.occupants.only_for)
+        for right in policy.rights or ():
+            yield from ((right.place, pool) for pool in right.reach.pools if not set(pool) & {"*", "?"})
     with suppress(ConfigInvalid):
         service = main.with_notices(main.files_service(settings, clock=main.SystemClock()), settings)
         for number, rule in enumerate(service.notify.current().rules, start=1):

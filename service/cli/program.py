@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "notices": ("notices",),
     "audit": ("audit",),
     "token": ("token",),
+    "policy": ("policy",),
     "sessions": ("sessions",),
 }
 

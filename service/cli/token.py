@@ -4,18 +4,21 @@ import getpass
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Final
+from datetime import datetime
+from typing import Annotated, Final, Literal
 
 import typer
 
 from service import main
 from service.app.service import Service
-from service.app.tokens import create_token, refuse_past, revoke_token
+from service.app.tokens import LONGEST, NEVER, USUAL, create_token, revoke_token, token_end
 from service.cli.asking import Json
 from service.cli.databases import database_is_there, database_name
 from service.cli.moments import parse_moment
 from service.cli.printing import print_json, print_table, say, tell
 from service.domain.person import Role, Token
+from service.domain.reach import Reach
+from service.domain.shown_text import shown_moment
 from service.settings import load_settings
 
 #: More names are not listed.
@@ -28,6 +31,29 @@ PersonOption = Annotated[
         help="Whose it is; a new person with the token's name by default. For another token of somebody who has "
         "one, or lost one, name him here: only then do both count as one person at a second-person gate.",
     ),
+]
+Roles = Annotated[
+    list[Role],
+    typer.Option(
+        metavar="R",
+        show_default=False,
+        help=f"What it may do: {', '.join(Role)}. May be given several times. An operator requests runs, an "
+        "approver answers gates of others, an admin has tokens and no gate.",
+    ),
+]
+Expires = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help=f"When it ends: 12h, 90d or an ISO time, at most {LONGEST.days}d; {USUAL.days}d by default. One that "
+        f"only delivers alerts: {LONGEST.days}d by default, or {NEVER}.",
+    ),
+]
+RunbookGlobs = Annotated[
+    list[str] | None, typer.Option(metavar="GLOB", help="It acts with these runbooks alone, as node-*. Several times.")
+]
+PoolGlobs = Annotated[
+    list[str] | None, typer.Option(metavar="GLOB", help="It acts on nodes in these pools alone. Several times.")
 ]
 
 
@@ -43,33 +69,31 @@ def add_to(app: typer.Typer) -> None:
 def create(
     *,
     name: Annotated[str, typer.Option(metavar="N", show_default=False, help="What the token is called; taken once.")],
-    role: Annotated[
-        list[Role],
-        typer.Option(
-            metavar="R",
-            show_default=False,
-            help=f"What it may do: {', '.join(Role)}. May be given several times. An operator requests runs, an "
-            "approver answers gates of others, an admin has tokens and no gate.",
-        ),
-    ],
+    role: Roles,
     person: PersonOption = None,
-    expires: Annotated[str | None, typer.Option(metavar="TIME", help="When it ends: 12h, 90d or an ISO time.")] = None,
+    expires: Expires = None,
+    runbook: RunbookGlobs = None,
+    pool: PoolGlobs = None,
 ) -> None:
     """Make a token and print it, alone, on standard output. It is not stored and cannot be shown again.
 
     One that was lost: `unstick token revoke NAME`, then make another with a new --name and the same --person.
     """
     now = main.SystemClock().now()
-    until = parse_moment(expires, now=now) if expires is not None else None
+    until = None if expires is None or expires == NEVER else parse_moment(expires, now=now)
+    wanted: datetime | Literal["never"] | None = NEVER if expires == NEVER else until
     # Before the database is opened, which makes one where there is none.
-    refuse_past(until, now=now)
+    end = token_end(frozenset(role), wanted, now=now)
     settings = load_settings()
     was_there = database_is_there(settings)
     with _service(must_exist=False) as service:
         by = f"cli:{getpass.getuser()}"
         known = service.store.read(lambda reader: reader.tokens())
-        say(create_token(service, name, roles=frozenset(role), person=person or name, by=by, expires=until))
-        _tell_whose(person or name, known, is_named=person is not None)
+        reach = Reach(tuple(runbook or ()), tuple(pool or ()))
+        whose = person or name
+        say(create_token(service, name, roles=frozenset(role), person=whose, by=by, expires=wanted, reach=reach))
+        _tell_whose(whose, known, is_named=person is not None)
+    tell(f"It ends at {shown_moment(end)}" if end is not None else "It has no end")
     database = database_name(settings)
     if was_there:
         tell(f"It is in the database {database}")
@@ -108,14 +132,8 @@ def list_tokens(*, json: Json = False) -> None:
     if json:
         print_json([_as_json(token, state) for token, state in rows])
         return
-    columns = ("token", "name", "person", "roles", "state", "expires at", "last used at")
-    print_table(
-        columns,
-        [
-            (token.id, token.name, token.person, sorted(token.roles), state, token.expires_at, token.last_used_at)
-            for token, state in rows
-        ],
-    )
+    columns = ("token", "name", "person", "roles", "reach", "state", "expires at", "last used at")
+    print_table(columns, [_row(token, state) for token, state in rows])
 
 
 def revoke(
@@ -139,6 +157,12 @@ def _service(*, must_exist: bool) -> Iterator[Service]:
         store.close()
 
 
+def _row(token: Token, state: str) -> tuple[object, ...]:
+    end = token.expires_at or NEVER
+    used = token.last_used_at or NEVER
+    return (token.id, token.name, token.person, sorted(token.roles), token.reach.words, state, end, used)
+
+
 def _as_json(token: Token, state: str) -> dict[str, object]:
     moments = {"created_at": token.created_at, "expires_at": token.expires_at, "last_used_at": token.last_used_at}
     return {
@@ -146,6 +170,8 @@ def _as_json(token: Token, state: str) -> dict[str, object]:
         "name": token.name,
         "person": token.person,
         "roles": sorted(token.roles),
+        "runbooks": list(token.reach.runbooks),
+        "pools": list(token.reach.pools),
         "state": state,
         **{name: moment.isoformat() if moment else None for name, moment in moments.items()},
     }

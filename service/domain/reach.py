@@ -1,8 +1,11 @@
 """How far a token or a right goes: which runbooks, and the nodes of which pools."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+_GLOB = re.compile(r"[A-Za-z0-9_.:/*?-]{1,200}")
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,11 @@ class Reach:
 
 
 EVERYTHING = Reach()
+
+
+def is_glob(text: str) -> bool:
+    """Whether a text can stand in a reach: a name, in which `*` and `?` have their meaning."""
+    return _GLOB.fullmatch(text) is not None
 
 
 def _within(globs: tuple[str, ...], names: Iterable[str] | None) -> bool:

@@ -1,6 +1,7 @@
 """The policy as a file: policy.yaml, read strictly, read again when it changes. Without one the defaults hold."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -16,6 +17,7 @@ from service.app.runbook_yaml import Bounds, Document, Where
 from service.app.strict_file import named, read_strictly
 from service.domain.policy import BlastRadius, Freeze, Keep, Policy, WindowCap
 from service.domain.survey import OccupantLimits
+from service.triggers.rights_schema import RightEntry, read_rights
 
 _OF_A_POLICY = Bounds(
     64 * 1024, 2_000, "Remove freezes that are over.", if_empty="Remove the file; defaults hold then."
@@ -125,6 +127,9 @@ class PolicyFile(Entry):
     occupants: OccupantsEntry | None = Field(
         None, description="What may run on a node that an alert disrupts without a person."
     )
+    rights: list[RightEntry] | None = Field(
+        None, max_length=1_000, description="Who may do what; without it the roles of tokens decide alone."
+    )
     keep: KeepEntry = Field(
         default_factory=lambda: KeepEntry.model_validate({}), description="What goes after a while."
     )
@@ -140,8 +145,9 @@ class FilePolicy(KeptFile[Policy]):
 
 def load_policy(path: Path) -> Policy:
     """Read a file; ConfigInvalid names every fault with its line, OSError when it cannot be read."""
-    entry, _ = read_strictly(path, PolicyFile, bounds=_OF_A_POLICY, begin="blast_radius", explain=_finding)
-    return _policy(entry)
+    entry, document = read_strictly(path, PolicyFile, bounds=_OF_A_POLICY, begin="blast_radius", explain=_finding)
+    rights = None if entry.rights is None else read_rights(entry.rights, document, str(path))
+    return replace(_policy(entry), rights=rights)
 
 
 def _policy(entry: PolicyFile) -> Policy:
@@ -181,4 +187,6 @@ def _entry_of(where: Where) -> type[Entry]:
         return OccupantsEntry
     if where[:1] == ("keep",) and len(where) > 1:
         return KeepEntry
+    if where[:1] == ("rights",) and len(where) > 2:
+        return RightEntry
     return FreezeEntry if where[:1] == ("freezes",) and len(where) > 2 else PolicyFile

@@ -38,7 +38,24 @@ def test_tokens_are_listed_with_person_roles_and_end(place: Installation) -> Non
         ("bob", "bob", ["approver"], "valid"),
         ("ci", "ann", ["operator", "viewer"], "valid"),
     ]
-    assert [one["expires_at"] is None for one in listed] == [False, True]
+    assert [one["expires_at"] is None for one in listed] == [False, False]
+
+
+def test_a_token_says_how_far_it_goes_and_when_it_ends(place: Installation) -> None:
+    words = ("--role", "operator", "--runbook", "node-*", "--pool", "h100", "--pool", "lab", "--expires", "12h")
+    made = place("token", "create", "--name", "ci", *words)
+    monitor = place("token", "create", "--name", "prom", "--role", "source", "--expires", "never")
+
+    listed = json.loads(place("token", "list", "--json").stdout)
+    table = place("token", "list").stdout
+
+    assert [(one["name"], one["runbooks"], one["pools"]) for one in listed] == [
+        ("ci", ["node-*"], ["h100", "lab"]),
+        ("prom", [], []),
+    ]
+    assert "runbooks node-*, pools h100 lab" in table
+    assert "It ends at " in made.stderr
+    assert "It has no end" in monitor.stderr
 
 
 def test_a_revoked_token_is_refused_at_once(service: Serving) -> None:
@@ -59,6 +76,8 @@ def test_a_revoked_token_is_refused_at_once(service: Serving) -> None:
         ("token", "create", "--name", "a", "--role", "viewer", "--expires", "soon"),
         ("token", "create", "--name", "a", "--role", "viewer", "--expires", "2020-01-31T18:00:00+00:00"),
         ("token", "create", "--name", "a", "--role", "viewer", "--expires", "0d"),
+        ("token", "create", "--name", "a", "--role", "viewer", "--expires", "366d"),
+        ("token", "create", "--name", "a", "--role", "viewer", "--expires", "never"),
         ("token", "list"),
         ("audit", "verify"),
     ],

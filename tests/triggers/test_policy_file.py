@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from service.domain.errors import ConfigInvalid
+from service.domain.person import Permission
 from service.domain.policy import BlastRadius, Freeze, Policy, WindowCap
+from service.domain.reach import Reach
+from service.domain.rights import Right
 from service.domain.survey import OccupantLimits
 from service.triggers.policy_file import FilePolicy, load_policy
 
@@ -54,6 +57,25 @@ def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
         ("occupants: {pods: -1}\n", ":1: `occupants.pods` is the number -1; it must be"),
         ("occupants: {gpus: 1}\n", ":1: `occupants.gpus` is not a key that is known here."),
         ("occupants: {only_for: [h100]}\n", ":1: `occupants` limits nothing. Name how many `pods`"),
+        ("rights:\n  - {who: [ann], may: [requst]}\n", ":2: `rights.0.may.0` is 'requst'. Write operator, approver,"),
+        (
+            "rights:\n  - {who: [ann], may: [read]}\n",
+            "`rights.0.may.0` is read, which the role of a token decides alone.",
+        ),
+        ("rights:\n  - {who: [], may: [hold]}\n", ":2: `rights.0.who` is a list; list should have at least 1 item"),
+        ("rights:\n  - {may: [hold]}\n", "`rights.0.who` is missing."),
+        ("rights:\n  - {who: ['group:'], may: [hold]}\n", "`rights.0.who.0` is 'group:'. Write the name of a person"),
+        ("rights:\n  - {who: ['a*'], may: [hold]}\n", "`rights.0.who.0` is 'a*'."),
+        ("rights:\n  - {who: [ann], may: [hold], pools: ['h 1']}\n", "`rights.0.pools.0` is 'h 1'. Write a name;"),
+        ("rights:\n  - {who: [ann, ann], may: [hold]}\n", ":2: `rights.0` says ann twice. Say it once."),
+        (
+            "rights:\n  - {who: [ann], may: [hold], runbook: [a]}\n",
+            "is not a key that is known here. Do you mean `runbooks`?",
+        ),
+        (
+            "rights:\n  - {who: [ann, bob], may: [hold]}\n  - {who: [bob, ann], may: [hold]}\n",
+            ":3: `rights.1` says what line 2 says. Remove one of them.",
+        ),
         ("- 3\n", ":1: The file is not a mapping"),
         ("", ":1: The file is empty."),
     ],
@@ -74,3 +96,35 @@ def test_a_file_that_became_wrong_loosens_nothing(tmp_path: Path) -> None:
 
     assert policy.current() == good == Policy(BlastRadius(nodes_at_once=1))
     assert "many" in str(policy.problem)
+
+
+def test_rights_are_read_with_their_lines_and_a_role_stands_for_all_that_it_acts_with(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        """rights:
+  - {who: [ann, "group:sre"], may: [operator], runbooks: ["node-*"], pools: [h100]}
+  - who: ["*"]
+    may: [approve, pause]
+""",
+    )
+
+    assert load_policy(path).rights == (
+        Right(
+            frozenset({"ann", "group:sre"}),
+            frozenset(map(Permission, ("request", "cancel", "resolve", "hold", "decide"))),
+            Reach(("node-*",), ("h100",)),
+            f"{path}:2",
+        ),
+        Right(frozenset({"*"}), frozenset(map(Permission, ("approve", "decide", "pause"))), place=f"{path}:3"),
+    )
+    assert load_policy(written(tmp_path, "keep: {output_days: 9}\n")).rights is None
+
+
+def test_rights_that_became_wrong_give_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, "rights:\n  - {who: [ann], may: [hold]}\n")
+    policy = FilePolicy(path)
+    good = policy.current()
+
+    written(tmp_path, "rights:\n  - {who: ['*'], may: [everything]}\n")
+
+    assert policy.current() == good
