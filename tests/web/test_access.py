@@ -17,7 +17,17 @@ from service.web.auth import Needs, permissions, refuse_undeclared
 from tests.support.world import SteppedClock, World
 from tests.web.api import CURE, Api, problem
 
-OPEN = {"/", "/healthz", "/readyz", "/docs", "/openapi.json", "/static", "/sign-in"}
+OPEN = {
+    "/",
+    "/healthz",
+    "/readyz",
+    "/docs",
+    "/openapi.json",
+    "/static",
+    "/sign-in",
+    "/sign-in/oidc",
+    "/sign-in/oidc/back",
+}
 DIGEST = "0" * 64
 HOLD = {"reason": "the vendor looks at it"}
 #: Every address with a method, a body, and the roles that may use it. 404 and 409 mean: let in.

@@ -2,18 +2,25 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser
 
 from lab.needs import need_chromium
+from lab.oidc import OidcServer
 from service.app.tokens import create_token
+from service.domain.login import LoginConfig
 from service.domain.person import Role
 from service.domain.run import Gate, GateState, NodeRunState, Verdict
 from service.domain.script import ScriptKind
 from service.executors.scripted import ScriptedExecutor, exits
+from service.login.oidc import OidcProvider
 from service.web.app import create_app
+from tests.login.signing_in import Said, config_for
 from tests.support.world import SECOND, SteppedClock, World
 from tests.web.conftest import TARGET, dead_server, hung_server
 from tests.web.phone import NARROW, Phone, phone, served, started_browser
@@ -208,6 +215,27 @@ def test_a_link_in_a_chat_finds_who_has_signed_in_and_a_foreign_form_finds_nobod
 
     assert gate_now(world, gate) == gate
     in_hand.complaints.clear()
+
+
+def test_a_person_comes_by_a_provider_and_out_again_on_a_phone(
+    world: World, browser: Browser, clock: SteppedClock, tmp_path: Path
+) -> None:
+    with OidcServer(lambda: clock.now().timestamp()) as provider:
+        provider.person["groups"] = ["leads"]
+        said = Said(LoginConfig("", config_for(provider, tmp_path), groups={"leads": frozenset({Role.APPROVER})}))
+        service = replace(world.service, login=said, provider=OidcProvider())
+        with served(create_app(service)) as address, phone(browser, address) as held:
+            said.config = replace(said.config, base_url=address)
+            held.open("/gates")
+            heights, overhang = _heights(held), held.overhang()
+            held.page.get_by_role("link", name="Sign in with Example SSO").tap()
+            held.page.get_by_role("heading", name="Gates that wait").wait_for()
+            who = held.page.locator(".who").inner_text()
+            held.page.get_by_role("button", name="Sign out").tap()
+            held.page.get_by_role("link", name="Sign out there too").wait_for()
+
+    assert (who, overhang, [one for one in heights if one < 44]) == ("ann", 0, [])
+    assert (held.complaints, [urlsplit(one).path for one in held.foreign]) == ([], ["/authorize"])
 
 
 def test_everything_that_is_tapped_is_large_enough_for_a_thumb(world: World, in_hand: Phone) -> None:
