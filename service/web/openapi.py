@@ -38,6 +38,7 @@ TAGS: Final = [
     {"name": "alerts", "description": "What monitors have said, and what was decided of it."},
     {"name": "notices", "description": "What people were told, and whether it has reached them."},
     {"name": "sweeps", "description": "What is looked at on a schedule, and what was seen."},
+    {"name": "policy", "description": "What you may do, and what decides it."},
     {"name": "audit", "description": "Who did what, and when."},
     {"name": "service", "description": "The service itself."},
 ]

@@ -75,6 +75,7 @@ ROUTES: list[tuple[str, str, object, set[Role]]] = [
     ("GET", "/api/v1/sweeps", None, READERS),
     ("POST", "/api/v1/sweeps/{sweep}/run", {}, {Role.OPERATOR}),
     ("GET", "/api/v1/fleet", None, READERS),
+    ("GET", "/api/v1/policy/explain", None, READERS),
     ("GET", "/api/v1/audit", None, READERS),
     ("GET", "/api/v1/audit/timeline", None, READERS),
     ("GET", "/metrics", None, READERS),
