@@ -24,6 +24,8 @@ from service import resources
 from service.domain.errors import ConfigInvalid
 
 PREFIX = "UNSTICK_"
+#: What the lab and the proofs are told by the same way.
+_OF_OTHERS = ("UNSTICK_LAB_", "UNSTICK_PROOF_")
 _MAY_BE = {
     "UNSTICK_PORT": "It is a port from 0 to 65535; 0 takes any that is free.",
     "UNSTICK_URL": "It begins with http:// or https://, such as http://127.0.0.1:8000.",
@@ -85,4 +87,5 @@ def load_settings() -> Settings:
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """Return variables that begin with UNSTICK_ and are no setting: most likely mistyped."""
     known = {PREFIX + name.upper() for name in Settings.model_fields}
-    return tuple(sorted(name for name in environment if name.startswith(PREFIX) and name not in known))
+    ours = {name for name in environment if name.startswith(PREFIX) and not name.startswith(_OF_OTHERS)}
+    return tuple(sorted(ours - known))

@@ -3,13 +3,14 @@
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from service import main
 from service.app.finding import Severity
 from service.app.lint import lint_files, runbook_files
 from service.app.load_runbooks import RunbookFolder
+from service.cli.deployment import deployment
+from service.cli.seen import Seen
 from service.domain.errors import ConfigInvalid, SourceSilent, UnstickError
 from service.domain.logins import beliefs
 from service.domain.node import Endpoint, ExecutorKind, Inventory
@@ -23,15 +24,6 @@ from service.store.session import is_sqlite, parse_url, sqlite_file
 
 #: So many machines are named beside one fault that they share.
 _MOST_NAMES = 5
-
-
-@dataclass(frozen=True)
-class Seen:
-    """One thing that was looked at."""
-
-    good: bool
-    text: str
-    way_out: str = ""
 
 
 def examine(settings: Settings) -> Iterator[Seen]:
@@ -54,6 +46,7 @@ def examine(settings: Settings) -> Iterator[Seen]:
     yield from _notices(settings)
     yield from _login(settings)
     yield from _database(settings.database_url.get_secret_value())
+    yield from deployment(settings)
 
 
 def _runbooks(folder: Path) -> Iterator[Seen]:

@@ -22,7 +22,8 @@ SAID = (
 
 def kept(pieces: list[bytes], *, stream: Stream = Stream.STDOUT) -> list[OutputChunk]:
     """Return what is kept of pieces that come one after the other."""
-    masked, found, at = MaskedOutput(), [], 0
+    masked, at = MaskedOutput(), 0
+    found: list[OutputChunk] = []
     for piece in pieces:
         found += masked.take(OutputChunk("a1", stream, at, piece))
         at += len(piece)

@@ -258,8 +258,23 @@ def test_doctor_names_what_is_wrong_and_how_to_mend_it(place: Installation) -> N
     (place.folder / "config" / "inventory.yaml").write_text("nodes: {a: {exekutor: local}}\n")
     (place.folder / "runbooks" / "look.yaml").chmod(0o666)
 
-    done = place("doctor", env={"UNSTICK_PROT": "8000"})
+    (place.folder / "config" / "notify.yaml").write_text(
+        "base_url: https://unstick.test\n"
+        "receivers: {desk: {kind: webhook, url: 'https://desk.test/x', secret_files: [none]}}\n"
+        "notices: [{to: [desk], runbooks: [lok]}]\n"
+    )
+    others = {"UNSTICK_PROT": "8000", "UNSTICK_LAB_CACHE": "/x", "UNSTICK_HOST": "0.0.0.0"}
+
+    done = place("doctor", env=others)
 
     assert done.returncode == 1
     for words in ("UNSTICK_PROT", "exekutor", "chmod 0600", "chmod o-w"):
         assert words in done.stdout
+    for words in (
+        "speaks no TLS itself",
+        "role admin",
+        "the defaults bound",
+        "names the runbook lok",
+    ):
+        assert words in done.stdout
+    assert "UNSTICK_LAB_CACHE" not in done.stdout

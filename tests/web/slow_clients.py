@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from service.web.connections import Bounds, BoundedProtocol
+from service.web.connections import BoundedProtocol, Bounds
 
 #: Seconds; it only stops a hang.
 PATIENCE = 60.0

@@ -4,6 +4,7 @@ import io
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
+from logging import getLogger
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,7 @@ class TestPlanted:
     def test_f25_a_planted_secret_is_in_no_channel(self, api: Api, world: World, told: str, tmp_path: Path) -> None:
         log = io.StringIO()
         logging.configure(log)
-        logging.logging.getLogger("tests").error("it failed: %s", SAID)
+        getLogger("tests").error("it failed: %s", SAID)
         run = api.get(f"/runs/{told}").json()
         attempts = [one["id"] for node in run["nodes"] for step in node["steps"] for one in step["attempts"]]
         reads = [path.format_map(FILLED | {"run_id": told, "node": "gpu-01"}) for m, path, _, _ in ROUTES if m == "GET"]
