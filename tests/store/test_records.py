@@ -9,6 +9,7 @@ from sqlalchemy import Table
 from service.app.ports import AuditFilter, Transaction
 from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.person import Role, Token
+from service.domain.reach import Reach
 from service.domain.run import (
     Attempt,
     AttemptState,
@@ -70,7 +71,8 @@ FULL = attempt(
 def test_every_field_of_the_domain_has_a_column(kind: type, table: Table) -> None:
     missing = {field.name for field in fields(kind)} - set(table.c.keys())
 
-    assert missing == ({"trigger"} if kind is Run else set())
+    # These are kept as several columns.
+    assert missing == ({"trigger"} if kind is Run else {"reach"} if kind is Token else set())
 
 
 def test_an_attempt_comes_back_as_it_was_written(store: SqlStore) -> None:
@@ -217,7 +219,8 @@ def test_a_hold_stands_until_it_is_released(store: SqlStore) -> None:
 
 
 def test_a_token_is_found_by_its_digest(store: SqlStore) -> None:
-    other = Token("t2", "desk", "bob", frozenset({Role.ADMIN}), "b" * 64, NOON, expires_at=LATER)
+    reach = Reach(("node-*", "cure"), ("h100",))
+    other = Token("t2", "desk", "bob", frozenset({Role.ADMIN}), "b" * 64, NOON, expires_at=LATER, reach=reach)
     store.write(lambda transaction: transaction.add_token(TOKEN))
     store.write(lambda transaction: transaction.add_token(other))
 
