@@ -50,7 +50,7 @@ class Follower:
         It begins at the end of the audit: what happened before somebody wanted to be told is not told. Unavailable.
         """
         config = self._config()
-        if config is not None and not config.rules:
+        if config is not None and not config.receivers:
             self._begin_anew()
             return False
         read = self._service.store.read(lambda reader: self._look(reader, config, limit=limit))

@@ -45,6 +45,8 @@ class NoticeMaker:
                 return self._ended(event, notice_id)
             case NoticeKind.STUCK:
                 return self._stuck(event, notice_id)
+            case NoticeKind.OVERRIDE:
+                return self._override(event, notice_id)
             case NoticeKind.BREAKER | NoticeKind.PAUSE:
                 return self._of_alerts(event, kind, notice_id)
             case _:
@@ -114,6 +116,25 @@ class NoticeMaker:
             "why": _why(run),
         }
         return _of_run(event, run, node_runs, _Made(notice_id, NoticeKind.STUCK, f"{fact.about}/{event.seq}", facts))
+
+    def _override(self, event: AuditEvent, notice_id: str) -> Notice:
+        fact = event.fact
+        run = self.reader.run(fact.run_id)
+        gate = self.reader.gate(str(fact.body["gate"]))
+        node_runs = [one for one in self.reader.node_runs(run.id) if one.id == gate.node_run_id]
+        facts = {
+            "gate": gate.id,
+            "node": gate.node,
+            "step": gate.step,
+            "approval": gate.kind.value,
+            "by": line(str(fact.body.get("decided_by") or fact.person)),
+            "by_hand": "by_hand" in fact.body,
+            "reason": line(str(fact.body.get("reason") or "")),
+            "why": _why(run),
+            "targets": [line(target) for target in gate.targets[:MOST_LINES]],
+            "targets_in_all": len(gate.targets),
+        }
+        return _of_run(event, run, node_runs, _Made(notice_id, NoticeKind.OVERRIDE, f"{fact.about}/{event.seq}", facts))
 
     def _of_alerts(self, event: AuditEvent, kind: NoticeKind, notice_id: str) -> Notice:
         fact = event.fact

@@ -168,6 +168,7 @@ class _Reader:
             reads=tuple(entry.reads),
             approval=entry.approval,
             waivable=entry.waivable,
+            needs_reason=entry.needs_reason,
             within=entry.within,
             retry=_retry(entry.retry),
             on_failure=entry.on_failure,

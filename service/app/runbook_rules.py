@@ -146,6 +146,7 @@ def _shape(step: Step, where: Where, *, waivable_given: bool) -> Iterator[Fault]
         (step.read_only and step.check is not None, "check", "is not asked for a `run` that only reads.", "Remove it."),
         (gated and not step.acts, "approval", "is for a step that acts.", "Remove it."),
         (waivable_given and not gated, "waivable", "says something of a gate, and there is none.", "Remove it."),
+        (step.needs_reason and not gated, "needs_reason", "is for who answers a gate; there is none.", "Remove it."),
         (step.within is not None and step.verify is None, "within", "is how long `verify` is asked.", "Remove it."),
         (step.reboots and not step.acts, "reboots", "is for a step that acts.", "Remove it."),
     )

@@ -180,6 +180,7 @@ class StepEntry(Entry):
     )
     approval: ApprovalKind = Field(default=ApprovalKind.NONE, strict=False, description="Who must agree before `run`.")
     waivable: bool = Field(default=True, description="Whether a reviewed rule may waive the gate.")
+    needs_reason: bool = Field(default=False, description="Whether who approves must say why.")
     check: Script | None = Field(
         default=None, description="Shell: exit 0 with targets in $UNSTICK_TARGETS, 77: nothing to do."
     )

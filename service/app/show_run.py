@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from service.app.decide import check_may_answer
+from service.app.decide import check_may_answer, insist_not_retried, needs_reason
+from service.app.override import check_may_override
 from service.app.ports import Page, Reader, RunbookSource, RunFilter, RunHead
 from service.app.resolve import find_node_run
 from service.app.service import Service
@@ -91,6 +92,10 @@ class GateView:
     may_not: str
     #: None in lists, which never carry output.
     said: Said | None = None
+    #: Whether who approves must say why; not looked up in lists.
+    needs_reason: bool = False
+    #: Whether this person may override it, as long as it is open; not looked up in lists.
+    may_override: bool = False
     #: Why its check was not kept from touching the node; empty: it was. None in lists.
     unconfined: str | None = None
 
@@ -171,7 +176,13 @@ def show_gate(service: Service, gate_id: str, *, person: Person) -> GateView:
         gate = as_of(reader.gate(gate_id), now)
         view = _views(service, reader, [gate], person=person)[0]
         check = reader.attempt(gate.check_attempt_id)
-        return replace(view, said=_said(reader, check), unconfined=unconfined_of(check.reason))
+        return replace(
+            view,
+            said=_said(reader, check),
+            unconfined=unconfined_of(check.reason),
+            needs_reason=needs_reason(reader, gate),
+            may_override=_may_override(service, reader.node_run(gate.node_run_id), person=person),
+        )
 
     return service.store.read(look)
 
@@ -211,10 +222,21 @@ def _views(service: Service, reader: Reader, gates: Sequence[Gate], *, person: P
         run, may_not = runs[gate.run_id], ""
         try:
             check_may_answer(service, gate, run=run, pools=pools[gate.node_run_id], person=person)
+            # Only after a first round has a person had it begun anew.
+            if gate.round > 1:
+                insist_not_retried(gate, reader.history(gate.node_run_id).resolutions, person=person)
         except Forbidden as refusal:
             may_not = str(refusal)
         views.append(GateView(gate, run, may_not))
     return tuple(views)
+
+
+def _may_override(service: Service, node_run: NodeRun, *, person: Person) -> bool:
+    try:
+        check_may_override(service, node_run, person=person)
+    except Forbidden:
+        return False
+    return True
 
 
 def _said(reader: Reader, check: Attempt) -> Said:

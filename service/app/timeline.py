@@ -166,6 +166,8 @@ def _tell_attempt(action: str, body: Mapping[str, Any]) -> str:
 def _tell_gate(action: str, body: Mapping[str, Any]) -> str:
     state = action.partition(".")[2]
     about = f"Gate {state}"
+    if state == "overridden":
+        about += ", without the approval that it asks for"
     if state == "opened":
         count = len(body.get("targets") or [])
         about += f" ({str(body.get('kind', '')).replace('_', ' ')}) on {count} target{'' if count == 1 else 's'}"

@@ -41,7 +41,7 @@ def approve(
 ) -> None:
     """Show what a check saw and what would be acted on, and agree to it."""
     with client() as service:
-        run, gates = _find(service, gate_or_run)
+        run, gates = find_gates(service, gate_or_run)
         if digest is not None:
             gates = [gate for gate in gates if len(gates) == 1 or gate["digest"] == digest]
             if not gates:
@@ -53,7 +53,7 @@ def approve(
             seen = service.get(path("approvals", gate["id"]))
             # Who may not answer, or comes too late, hears so from the service at once, and is shown and asked nothing.
             if seen["may_answer"] and not json:
-                _show_gate(run, seen)
+                show_gate(run, seen)
             if seen["may_answer"] and digest is None and not yes and not _agreed():
                 say("Not approved.")
                 raise typer.Exit(1)
@@ -71,7 +71,7 @@ def deny(
 ) -> None:
     """Refuse what a gate asks for. The run ends on that node; its undoing steps still play."""
     with client() as service:
-        run, gates = _find(service, gate_or_run)
+        run, gates = find_gates(service, gate_or_run)
         answers = [_answer(service, gate, verb="deny", digest=gate["digest"], reason=reason) for gate in gates]
     if not json:
         for gate in gates:
@@ -144,7 +144,7 @@ def release(node: NodeName, *, reason: Reason = "", json: Json = False) -> None:
         say(f"{node} is released; it was on hold by {hold['by']}: {hold['reason']}")
 
 
-def _find(service: Client, gate_or_run: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def find_gates(service: Client, gate_or_run: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the run and its gates that are meant; Conflict when none of them is open."""
     try:
         run = service.get(path("runs", gate_or_run))
@@ -157,7 +157,7 @@ def _find(service: Client, gate_or_run: str) -> tuple[dict[str, Any], list[dict[
     return run, gates
 
 
-def _show_gate(run: dict[str, Any], gate: dict[str, Any]) -> None:
+def show_gate(run: dict[str, Any], gate: dict[str, Any]) -> None:
     """Show what an answer rests on, each part under its heading."""
     say(f"{run['runbook']} on {gate['node']}, step {gate['step']}")
     say(f"requested by {run['requested_by']}{': ' if run.get('reason') else ''}{run.get('reason') or ''}")
@@ -170,6 +170,8 @@ def _show_gate(run: dict[str, Any], gate: dict[str, Any]) -> None:
     if gate["survey"] and gate["occupants"]:
         show_survey(gate["survey"])
     _show_part("It would act on exactly:", "\n".join(gate["targets"]), nothing="It would act on nothing that is named.")
+    if gate["needs_reason"]:
+        say("Who approves must say why: --reason '...'")
     say(f"digest {gate['digest']}, expires at {gate['expires_at']}")
 
 

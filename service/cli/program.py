@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "requesting": ("run", "retry", "cancel"),
     "looking": ("runs", "show"),
     "answering": ("approve", "deny", "resolve", "hold", "release"),
+    "overriding": ("override",),
     "pausing": ("pause", "resume", "breaker"),
     "nodes": ("nodes",),
     "rules": ("rules",),

@@ -31,6 +31,8 @@ class NoticeKind(StrEnum):
     BREAKER = "breaker"
     #: Alerts were paused, or resumed.
     PAUSE = "pause"
+    #: A gate was overridden: everybody is told, whatever the rules say.
+    OVERRIDE = "override"
 
 
 class ReceiverKind(StrEnum):
@@ -185,6 +187,8 @@ class NotifyConfig:
 
     def receivers_of(self, notice: Notice) -> tuple[str, ...]:
         """Return the names of all who are told, each once."""
+        if notice.kind is NoticeKind.OVERRIDE:
+            return tuple(self.receivers)
         return _joined((), tuple(name for rule in self.rules if rule.means(notice) for name in rule.to))
 
 
@@ -196,6 +200,7 @@ _KINDS: Mapping[str, NoticeKind] = {
     "breaker.reset": NoticeKind.BREAKER,
     "alerts.paused": NoticeKind.PAUSE,
     "alerts.resumed": NoticeKind.PAUSE,
+    "gate.overridden": NoticeKind.OVERRIDE,
 }
 
 

@@ -68,6 +68,8 @@ def message(notice: Notice, *, base_url: str, now: datetime) -> Message:
             title, path, text = _breaker(facts)
         case NoticeKind.PAUSE:
             title, path, text = _pause(facts)
+        case NoticeKind.OVERRIDE:
+            title, path, text = _override(notice, facts)
         case _:
             assert_never(notice.kind)
     link = f"{base_url}{path}"
@@ -89,6 +91,8 @@ def bundle(notices: Sequence[Notice], *, base_url: str, now: datetime) -> Messag
             title = f"{len(notices)} nodes are stuck"
         case NoticeKind.BREAKER | NoticeKind.PAUSE:
             title = f"{len(notices)} changes of what alerts may start"
+        case NoticeKind.OVERRIDE:
+            title = f"{len(notices)} gates were OVERRIDDEN"
         case _:
             assert_never(kind)
     named = [f"- {one.title}" for one in each[:MOST_NAMES]]
@@ -129,6 +133,7 @@ _LISTING: Mapping[NoticeKind, str] = {
     NoticeKind.STUCK: "unstick runs --state stuck",
     NoticeKind.BREAKER: "unstick breaker show",
     NoticeKind.PAUSE: "unstick breaker show",
+    NoticeKind.OVERRIDE: "unstick audit list --action gate.overridden",
 }
 
 
@@ -281,6 +286,29 @@ def _pause(facts: _Inert) -> tuple[str, str, list[str]]:
         "Type: unstick resume --reason '...'",
     ]
     return f"Alerts were paused by {by}", "/gates", text
+
+
+def _override(notice: Notice, facts: _Inert) -> tuple[str, str, list[str]]:
+    where = f"{inert(notice.runbook)}, step {facts.word('step')}, on {facts.word('node')}"
+    title = f"GATE OVERRIDDEN by {facts.word('by')}: {where}"
+    acts = "It acted by hand" if facts.has("by_hand") else "It acts"
+    text = [
+        f"Reason: {facts.word('reason')}",
+        f"{acts} without the approval {_who_was_asked(facts)}, on {_count(facts.number('targets_in_all'), 'target')}:",
+        *(f"  | {each}" for each in facts.words("targets")),
+        f"Why it runs: {facts.word('why')}",
+        f"Look at it: unstick show {notice.run_id}",
+        f"To withdraw what is left of it: unstick cancel {notice.run_id}",
+    ]
+    return title, f"/gates/{facts.word('gate')}", text
+
+
+def _who_was_asked(facts: _Inert) -> str:
+    match ApprovalKind(facts.word("approval")):
+        case ApprovalKind.SECOND_PERSON:
+            return "of a second person"
+        case ApprovalKind.CONFIRM | ApprovalKind.NONE:
+            return "of somebody who has looked"
 
 
 def _names(nodes: Sequence[str]) -> str:

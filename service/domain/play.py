@@ -376,7 +376,9 @@ def _may_cancel(scene: Scene, end: Action | RoundEnd) -> bool:
     """Whether a cancel ends the step here: nothing of it is under way, and nothing is unknown."""
     if scene.open_attempt() is not None or isinstance(end, Stuck | Settle):
         return False
-    return not (isinstance(end, Done) and not end.known_failure) and not isinstance(end, CloseGate)
+    # A gate that has expired since he cancelled does not make his word another.
+    closes = isinstance(end, CloseGate) and end.state is not GateState.EXPIRED
+    return not closes and not (isinstance(end, Done) and not end.known_failure)
 
 
 def _cancelled(scene: Scene, round: int) -> Action | Done:

@@ -85,6 +85,8 @@ class Policy:
     occupants: OccupantLimits = NO_LIMITS
     #: None: roles alone decide who may do what.
     rights: Rights = None
+    #: Whether a gate may be overridden, by who has the role for it.
+    break_glass: bool = False
 
     def frozen(self, now: datetime, pools: Iterable[str]) -> tuple[Freeze, datetime] | None:
         """Return the freeze that lasts longest for a node in these pools, and its end; None when there is none."""

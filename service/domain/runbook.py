@@ -95,6 +95,8 @@ class Step:
     reads: tuple[Reads, ...] = ()
     approval: ApprovalKind = ApprovalKind.NONE
     waivable: bool = True
+    #: Whether who approves says why.
+    needs_reason: bool = False
     within: timedelta | None = None
     retry: Retry | None = None
     on_failure: OnFailure = OnFailure.STOP

@@ -58,7 +58,9 @@ class NoticeEntry(Entry):
 
     to: Annotated[list[Name], Field(min_length=1, max_length=20)] = Field(description="Receivers.")
     on: list[Annotated[NoticeKind, Field(strict=False)]] = Field(
-        default=[], max_length=len(NoticeKind), description="Of what: gate, ended, stuck, breaker, pause."
+        default=[],
+        max_length=len(NoticeKind),
+        description="Of what: gate, ended, stuck, breaker, pause; an override goes to all.",
     )
     runbooks: list[Name] = Field(default=[], max_length=200, description="Only of these runbooks.")
     pools: list[Line] = Field(default=[], max_length=200, description="Only of nodes in these pools.")

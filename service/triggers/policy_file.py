@@ -133,6 +133,9 @@ class PolicyFile(Entry):
     keep: KeepEntry = Field(
         default_factory=lambda: KeepEntry.model_validate({}), description="What goes after a while."
     )
+    break_glass: bool = Field(
+        default=False, description="Whether the role break-glass may override a gate; everybody is told when it does."
+    )
 
 
 class FilePolicy(KeptFile[Policy]):
@@ -158,6 +161,7 @@ def _policy(entry: PolicyFile) -> Policy:
         tuple(_freeze(one) for one in entry.freezes),
         Keep(entry.keep.output_days, entry.keep.delivery_days),
         OccupantLimits() if entry.occupants is None else _occupants(entry.occupants),
+        break_glass=entry.break_glass,
     )
 
 

@@ -33,6 +33,7 @@ from service.web.routes import (
     inventory,
     nodes,
     notices,
+    override_page,
     pause,
     plans,
     policy,
@@ -67,6 +68,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     sign_in.router,
     sign_in_oidc.router,
     gates_page.router,
+    override_page.router,
     alerting_page.router,
 )
 

@@ -85,6 +85,7 @@ Cancels = Annotated[Person, Depends(Needs(Permission.CANCEL))]
 Resolves = Annotated[Person, Depends(Needs(Permission.RESOLVE))]
 Holds = Annotated[Person, Depends(Needs(Permission.HOLD))]
 Decides = Annotated[Person, Depends(Needs(Permission.DECIDE))]
+Overrides = Annotated[Person, Depends(Needs(Permission.OVERRIDE))]
 Pauses = Annotated[Person, Depends(Needs(Permission.PAUSE))]
 
 

@@ -10,10 +10,12 @@ from prometheus_client.registry import Collector
 from service.app.pause_alerts import standing
 from service.app.service import Service
 from service.domain.delivery import HeldBy
-from service.domain.run import OPEN_STATES, NodeRunState
+from service.domain.run import OPEN_STATES, GateState, NodeRunState
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _A_DAY = timedelta(days=1)
+#: More gates that were overridden are not counted.
+_MOST = 200
 
 
 class Metrics:
@@ -62,6 +64,10 @@ class _Backlog(Collector):
         stuck = backlog.node_runs.get(NodeRunState.STUCK, 0)
         yield GaugeMetricFamily("unstick_node_runs_stuck", "Node runs that a person must resolve.", value=stuck)
         yield GaugeMetricFamily("unstick_gates_open", "Gates that wait for a person.", value=backlog.open_gates)
+        since = self._service.clock.now() - _A_DAY
+        page = self._service.store.read(lambda reader: reader.gates(GateState.OVERRIDDEN, cursor=None, limit=_MOST))
+        late = sum(gate.decided_at is not None and gate.decided_at > since for gate in page.items)
+        yield GaugeMetricFamily("unstick_gates_overridden", "Gates that were overridden in the last day.", value=late)
 
 
 class _Alerts(Collector):

@@ -61,7 +61,7 @@ def _back(path: str) -> str:
     if path == SIGN_IN:
         return SIGN_IN
     head, _, rest = path.removeprefix(f"{GATES}/").partition("/")
-    return f"{GATES}/{head}" if path.startswith(f"{GATES}/") and rest == "answer" else GATES
+    return f"{GATES}/{head}" if path.startswith(f"{GATES}/") and rest in ("answer", "override") else GATES
 
 
 def _inert(value: object) -> object:

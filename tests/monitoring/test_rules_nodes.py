@@ -118,6 +118,15 @@ FAULTS: Mapping[str, tuple[Series, Expected]] = {
             **SERVICE,
         ),
     ),
+    "a gate that was overridden": (
+        at_service("gates_overridden", "1+0x120"),
+        alert(
+            "UnstickGateOverridden",
+            "In the last day 1 gates were overridden: a step acted without its approval.",
+            description="`unstick audit list --action gate.overridden` says who has done it, and why.",
+            **SERVICE,
+        ),
+    ),
     "a breaker that has latched": (
         at_service("breaker_latched", "1+0x120", breaker="blast-radius"),
         alert(

@@ -30,6 +30,10 @@ ACT = "{id: act, title: Act, check: c, run: r, verify: v, timeout: 1m}"
             ["{id: a, title: A, run: r, verify: v, waivable: false, timeout: 1m}"],
             ["7: Step a: `waivable` says something of a gate, and there is none."],
         ),
+        (
+            ["{id: a, title: A, run: r, verify: v, needs_reason: true, timeout: 1m}"],
+            ["7: Step a: `needs_reason` is for who answers a gate; there is none."],
+        ),
         (["{id: a, title: A, run: r, read_only: true, within: 5s, timeout: 1m}"], ["7: Step a: `within` is how long"]),
         (["{id: a, title: A, verify: v, reboots: true, timeout: 1m}"], ["7: Step a: `reboots` is for a step"]),
         ([ACT, ACT], ["8: Step act: `id` is the id of an earlier step."]),

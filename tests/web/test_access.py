@@ -47,6 +47,7 @@ ROUTES: list[tuple[str, str, object, set[Role]]] = [
     ("GET", "/api/v1/approvals/{gate_id}", None, READERS),
     ("POST", "/api/v1/approvals/{gate_id}/approve", {"digest": DIGEST}, DECIDERS),
     ("POST", "/api/v1/approvals/{gate_id}/deny", {"digest": DIGEST, "reason": "x"}, DECIDERS),
+    ("POST", "/api/v1/approvals/{gate_id}/override", {"digest": DIGEST, "reason": "x"}, {Role.BREAK_GLASS}),
     (
         "POST",
         "/api/v1/approvals/decide",
@@ -88,6 +89,7 @@ PAGES = {
     ("GET", "/gates"),
     ("GET", "/gates/{gate_id}"),
     ("POST", "/gates/{gate_id}/answer"),
+    ("POST", "/gates/{gate_id}/override"),
     ("POST", "/alerting/pause"),
     ("POST", "/alerting/resume"),
     ("POST", "/alerting/reset"),

@@ -13,6 +13,9 @@ from tests.support.world import SteppedClock, World
 from tests.web.api import CURE, Api, problem
 from tests.web.conftest import TARGET
 
+#: What one gate says beside what a list says of it.
+IN_FULL = ("check_output", "survey", "unconfined", "needs_reason", "may_override")
+
 
 def open_gate(api: Api, world: World, node: str) -> dict[str, Any]:
     """Request the cure of a node and return the gate at which it stops."""
@@ -54,8 +57,7 @@ def test_a_gate_carries_what_its_check_has_said_and_a_list_does_not(api: Api, co
 
     assert shown["check_output"] == {"stdout": "connection 57 is stuck\n", "stderr": "", "truncated": False}
     assert (shown["survey"], shown["unconfined"]) == (None, "")
-    beside = ("check_output", "survey", "unconfined")
-    assert {name: value for name, value in shown.items() if name not in beside} == confirm
+    assert {name: value for name, value in shown.items() if name not in IN_FULL} == confirm
     assert output.content == b"connection 57 is stuck\n"
 
 

@@ -7,8 +7,9 @@ from fastapi import APIRouter, Query
 
 from service.app import show_run
 from service.app.decide import Decision, decide
+from service.app.override import Override, override
 from service.domain.errors import BrokenRule, UnstickError
-from service.web.auth import Decides, Reads
+from service.web.auth import Decides, Overrides, Reads
 from service.web.errors import declared, declared_with_body, problem_of
 from service.web.routes.common import API, GateId, Serving, operation_id
 from service.web.schemas.common import Listed
@@ -22,6 +23,7 @@ from service.web.schemas.gate import (
     Deny,
     GateDetail,
     OneDecision,
+    OverrideGate,
 )
 from service.web.schemas.query import ApprovalsQuery
 
@@ -65,6 +67,12 @@ def deny_gate(service: Serving, person: Decides, gate_id: GateId, body: Deny) ->
     """Refuse what a gate asks for; the run ends on that node, and its undoing steps play."""
     answered = decide(service, Decision(gate_id, body.digest, approve=False, reason=body.reason), person=person)
     return GateDetail.of(answered)
+
+
+@router.post("/{gate_id}/override", summary="Break glass", responses=declared_with_body(404, 409))
+def override_gate(service: Serving, person: Overrides, gate_id: GateId, body: OverrideGate) -> GateDetail:
+    """Let a gate through without its approval, where the policy allows it; every receiver of notices is told."""
+    return GateDetail.of(override(service, Override(gate_id, body.digest, body.reason), person=person))
 
 
 def _decide_one(service: Serving, person: Decides, one: OneDecision) -> Decided:

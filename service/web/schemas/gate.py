@@ -75,6 +75,8 @@ class ApprovalInFull(Approval):
     """A gate with all that an answer rests on: what the check has said, and what would be acted on."""
 
     check_output: CheckOutput
+    needs_reason: bool = Field(description="Whether who approves must say why.")
+    may_override: bool = Field(description="Whether you may override it now: break glass, and everybody is told.")
     unconfined: str = Field(
         description="Why the check was not kept from touching the node; empty: nothing is known against it.",
         examples=["its mounts are not read-only (Function not implemented)"],
@@ -90,7 +92,9 @@ class ApprovalInFull(Approval):
             raise BrokenRule(f"The gate {view.gate.id} was read without what its check has said.")
         said = CheckOutput.model_validate(view.said)
         survey = SurveyDetail.of(view.gate.survey) if view.gate.survey is not None else None
-        more = {"check_output": said, "survey": survey, "unconfined": view.unconfined or ""}
+        may_override = view.may_override and view.gate.state is GateState.OPEN
+        looked = {"check_output": said, "survey": survey, "unconfined": view.unconfined or ""}
+        more = {**looked, "needs_reason": view.needs_reason, "may_override": may_override}
         return cls.model_validate(Approval.seen(view).model_dump() | more)
 
 
@@ -102,7 +106,7 @@ class Approve(Given):
     )
 
     digest: Digest = Field(description="The gate's digest, as you saw it.")
-    reason: Reason = ""
+    reason: Reason = Field(default="", description="Must be given where the step asks for it (`needs_reason`).")
 
 
 class Deny(Given):
@@ -116,13 +120,24 @@ class Deny(Given):
     reason: MustReason = Field(description="Why, for the next person who looks.")
 
 
+class OverrideGate(Given):
+    """Let a gate through that nobody has approved."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"digest": DIGEST, "reason": "The cluster is down, and nobody else answers."}]}
+    )
+
+    digest: Digest = Field(description="The gate's digest, as you saw it.")
+    reason: MustReason = Field(description="Why nobody could be asked; everybody is told.")
+
+
 class OneDecision(Given):
     """The answer to one of several gates."""
 
     id: Id
     digest: Digest
     answer: Literal["approve", "deny"]
-    reason: Reason = Field(default="", description="Must be given when denied.")
+    reason: Reason = Field(default="", description="Must be given when denied, and where the step asks for it.")
 
 
 class Decisions(Given):

@@ -24,6 +24,15 @@ class AnswerForm(Given):
     seen: Literal["yes", ""] = ""
 
 
+class OverrideForm(Given):
+    """Why a gate is passed without its approval."""
+
+    digest: Digest
+    reason: Reason = ""
+    #: The name of the node, typed by whoever has read what comes of it; empty before he was asked.
+    node: Annotated[str, StringConstraints(strip_whitespace=True, max_length=300)] = ""
+
+
 class WhyForm(Given):
     """Why alerts are paused, or may start runs again."""
 

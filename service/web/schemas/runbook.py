@@ -42,6 +42,7 @@ class StepOffered(Shown):
     reboots: bool
     approval: ApprovalKind
     waivable: bool
+    needs_reason: bool = Field(description="Whether who approves must say why.")
     on_failure: OnFailure
     timeout: Seconds = Field(description="Seconds that each script may take.")
     within: Seconds | None = Field(description="Seconds for which verify is asked again.")
