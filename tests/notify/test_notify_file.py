@@ -62,7 +62,11 @@ def test_a_file_says_who_is_told_what(tmp_path: Path) -> None:
         ("url_file: sec", "url_fil: sec", "3: `receivers.oncall.url_fil` is not a key that is known here."),
         ("url: https://hook.example.net/in", "per_second: 1", "6: `receivers.hook.per_second` is not a key"),
         ("    url: https://hook.example.net/in\n", "", "4: `receivers.hook` needs an address, and one alone."),
-        ("on: [gate", "on: [gates", "10: `notices.0.on.0` is 'gates'. Write gate, ended, stuck, breaker, pause or override."),
+        (
+            "on: [gate",
+            "on: [gates",
+            "10: `notices.0.on.0` is 'gates'. Write gate, ended, stuck, breaker, pause or override.",
+        ),
         ("to: [oncall, hook]", "to: [oncal]", "10: There is no receiver `oncal`. Do you mean `oncall`?"),
         ("{to: [hook]}", "{to: []}", "11: `notices.1.to`"),
         ("per_minute: 60", "per_minute:", "8: `receivers.hook.per_minute` is empty."),
