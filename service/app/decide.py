@@ -14,9 +14,9 @@ from service.domain.errors import Conflict, Forbidden, InvalidInput, RunbookInva
 from service.domain.person import Permission, Person
 from service.domain.person_name import is_among
 from service.domain.rights import About
-from service.domain.run import Gate, GateState, Resolution, ResolveAs, Run
+from service.domain.run import Gate, GateState, Resolution, Run, retried_by
 from service.domain.runbook import ApprovalKind
-from service.domain.shown_text import shown_moment
+from service.domain.shown_text import is_blank, shown_moment
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,7 @@ def insist_not_retried(gate: Gate, resolutions: Iterable[Resolution], *, person:
 
     `resolutions` are those of the gate's node run.
     """
-    by = tuple(one.by for one in resolutions if one.resolve_as is ResolveAs.RETRY)
-    if gate.kind is not ApprovalKind.CONFIRM and is_among(person.name, by):
+    if gate.kind is not ApprovalKind.CONFIRM and is_among(person.name, retried_by(resolutions)):
         raise Forbidden(
             f"{person.name} resolved this run as retry and may not answer the gate that it led to.",
             "It needs an approver who neither requested the run nor had it go on.",
@@ -138,7 +137,7 @@ def _check_digest(gate: Gate, digest: str) -> None:
 
 
 def _check_reason(reader: Reader, answered: Gate) -> None:
-    if answered.reason.strip():
+    if not is_blank(answered.reason):
         return
     if answered.state is GateState.DENIED:
         raise InvalidInput("A denial needs a reason.", "Say why, for the next person who looks.")

@@ -12,7 +12,7 @@ from service.domain.action import Ended
 from service.domain.audit import Fact
 from service.domain.delivery import HeldBy
 from service.domain.errors import InvalidInput, UnstickError
-from service.domain.run import NodeRun, NodeRunState, Run, Trigger, TriggerKind, Verdict, run_state
+from service.domain.run import NodeRun, NodeRunState, Run, Trigger, TriggerKind, Verdict, retried_by, run_state
 from service.domain.runbook import Runbook
 
 #: So many alerts that are held by the blast radius are judged again when a node run has ended.
@@ -119,6 +119,7 @@ def _goal(node_run: NodeRun, *, run: Run, runbook: Runbook) -> str | None:
 
 def _request(service: Service, goal: str, *, node_run: NodeRun, run: Run) -> RunRequest:
     known, _source = service.runbooks.get(goal)
+    history = service.store.read(lambda reader: reader.history(node_run.id))
     names = {param.name for param in known.params}
     return RunRequest(
         runbook=goal,
@@ -127,6 +128,6 @@ def _request(service: Service, goal: str, *, node_run: NodeRun, run: Run) -> Run
         params={name: value for name, value in run.params.items() if name in names},
         reason=f"escalation of run {run.id}: {node_run.reason}",
         trigger=Trigger(TriggerKind.ESCALATION, run.id) if run.trigger.kind is TriggerKind.PERSON else run.trigger,
-        also_requested_by=run.requesters,
+        also_requested_by=(*run.requesters, *retried_by(history.resolutions)),
         escalated_from=run.id,
     )

@@ -11,6 +11,7 @@ from service.domain.delivery import HeldBy
 from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.person import Permission, Person
 from service.domain.run import Hold, NodeRunState
+from service.domain.shown_text import is_blank
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ def hold_node(
     """
     if node not in service.inventory.current().nodes:
         raise NotFound(f"There is no node {node} in the inventory.", "`unstick nodes` lists the nodes.")
-    if not reason.strip():
+    if is_blank(reason):
         raise InvalidInput("A hold needs a reason.", "Say why nobody may touch this node.")
     now = service.clock.now()
     if until is not None and until <= now:

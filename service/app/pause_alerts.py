@@ -10,6 +10,7 @@ from service.domain.delivery import Breaker, HeldBy, Pause
 from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.person import Permission, Person
 from service.domain.rails import BLAST_RADIUS
+from service.domain.shown_text import is_blank
 
 #: Every breaker that there is.
 BREAKERS = (BLAST_RADIUS,)
@@ -105,5 +106,5 @@ def reset_breaker(service: Service, name: str, *, person: Person, reason: str) -
 
 
 def _insist_on(reason: str, what: str, way_out: str) -> None:
-    if not reason.strip():
+    if is_blank(reason):
         raise InvalidInput(f"{what} needs a reason.", way_out)

@@ -13,6 +13,7 @@ from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.next_action import next_action
 from service.domain.person import Permission, Person
 from service.domain.run import History, NodeRun, NodeRunState, Resolution, ResolveAs
+from service.domain.shown_text import is_blank
 
 
 def resolve(service: Service, run_id: str, *, node: str, resolve_as: ResolveAs, reason: str, person: Person) -> NodeRun:
@@ -21,7 +22,7 @@ def resolve(service: Service, run_id: str, *, node: str, resolve_as: ResolveAs, 
     Raises Forbidden, Conflict when the node run is not stuck, or would stand where it stands (that one is recorded as
     refused), InvalidInput without a reason, NotFound.
     """
-    if not reason.strip():
+    if is_blank(reason):
         raise InvalidInput("A resolution needs a reason.", "Say what you saw on the node.")
     driven = load(service, service.store.read(lambda reader: find_node_run(reader, run_id, node=node)))
 

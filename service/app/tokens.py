@@ -13,6 +13,7 @@ from service.app.ports import Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
 from service.domain.errors import Conflict, InvalidInput, NotFound, Unauthenticated, Unavailable
+from service.domain.login import fault_of_name
 from service.domain.person import Person, Role, Token
 from service.domain.person_name import person_key
 from service.domain.reach import EVERYTHING, Reach, is_glob
@@ -57,6 +58,7 @@ def create_token(
         known = transaction.tokens()
         _refuse_taken(known, token)
         _refuse_lookalike(known, token)
+        _refuse_person(token.person)
         transaction.add_token(token)
         about = f"token/{token.id}"
         transaction.append(Fact("token.created", about, by, on_behalf_of=person, body=_body(token)))
@@ -134,6 +136,13 @@ def _refuse_lookalike(tokens: Sequence[Token], token: Token) -> None:
             f"The person {token.person} is {known}, written otherwise; both count as one person.",
             f"Write it as it is known: --person {shlex.quote(known)}",
         )
+
+
+def _refuse_person(person: str) -> None:
+    """Raise InvalidInput for what no person can be called: the service's own name, a group's, what nobody can read."""
+    fault = fault_of_name(person)
+    if fault:
+        raise InvalidInput(f"The name of the person {fault}.", "Give another one: --person ann")
 
 
 def _reach_options(reach: Reach) -> Iterator[str]:

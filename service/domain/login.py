@@ -7,7 +7,7 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
 from service.domain.person import Role
-from service.domain.person_name import person_key
+from service.domain.person_name import person_key, scripts_that_mix
 
 #: Names that stand for the service itself in the record.
 _OUR_OWN: Final = frozenset({"unstick"})
@@ -117,6 +117,9 @@ def fault_of_name(name: str) -> str:
         return f"is empty, has blanks around it, or is longer than {_LONGEST_NAME} characters"
     if not name.isprintable() or ":" in name:
         return "has a colon or a sign that cannot be shown"
+    mixed = scripts_that_mix(name)
+    if mixed:
+        return f"mixes letters that look alike ({' and '.join(one.capitalize() for one in mixed)}) in one word"
     if person_key(name) in _OUR_OWN or not person_key(name):
         return "is a name of the service itself"
     return ""

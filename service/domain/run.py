@@ -320,6 +320,11 @@ class Resolution:
     after_number: int
 
 
+def retried_by(resolutions: Iterable[Resolution]) -> tuple[str, ...]:
+    """Return who had a step begun anew: he asks for what follows from it as whoever requested the run."""
+    return tuple(one.by for one in resolutions if one.resolve_as is ResolveAs.RETRY)
+
+
 @dataclass(frozen=True)
 class Hold:
     """A person says: hands off this node."""

@@ -17,7 +17,7 @@ from service.app.sweep_request import run_sweep
 from service.app.tokens import create_token, revoke_token
 from service.domain.alert import Parsed
 from service.domain.condition import compile_condition
-from service.domain.errors import Conflict, Forbidden
+from service.domain.errors import Conflict, Forbidden, InvalidInput
 from service.domain.person import Person, Role
 from service.domain.person_name import person_key
 from service.domain.rule import RULE_NAMES
@@ -69,6 +69,15 @@ def escalated(world: World) -> None:
     run = world.request("cure", "gpu-01", person=ANN)
     world.settle()
     world.answer(next(gate for gate in world.open_gates() if gate.run_id == run.id), by=ANN)
+
+
+def resolved_as_retry_by_another_and_escalated(world: World) -> None:
+    run = world.request("cure", "gpu-01", person=ANN)
+    assert world.play(run, by=ANN)[0].state is NodeRunState.STUCK
+    resolve(world.service, run.id, node="gpu-01", resolve_as=ResolveAs.RETRY, reason="it is gone", person=BEA)
+    world.settle()
+    [gate] = world.open_gates()
+    world.answer(gate, by=ANN)
 
 
 def taken_over(world: World) -> None:
@@ -124,6 +133,9 @@ WAYS = {
     "retried by another": Way(retried_by_another, (ANN, BEA)),
     "resolved as retry by another": Way(resolved_as_retry_by_another, (ANN, BEA)),
     "escalated": Way(escalated, answers=FAILS),
+    "resolved as retry by another, and escalated": Way(
+        resolved_as_retry_by_another_and_escalated, (ANN, BEA), {**FAILS, "cure.run": [LOST, exits(0)]}
+    ),
     "taken over": Way(taken_over),
     "fired by his source's token": Way(fired_by_his_token),
     "fired, held, and let go by another": Way(fired_and_held_and_let_go_by_another),
@@ -220,13 +232,19 @@ def test_no_door_lets_him_answer_with_any_of_his_tokens(
     assert all("ann requested this run and may not answer its gate." in text for text in told)
 
 
-@pytest.mark.parametrize("name", ["ANN", "Ann", "\uff41\uff4e\uff4e", "an\u200bn", " ann ", "a\u00adnn"])
+@pytest.mark.parametrize("name", ["ANN", "Ann", "\uff41\uff4e\uff4e", "an\u200bn", " ann ", "a\u00adnn", "ann\u3164"])
 def test_another_spelling_of_his_name_is_no_second_person(hands: Hands, name: str) -> None:
     create_token(hands.world.service, "first", roles=EVERYTHING, person="ann", by="test")
 
     with pytest.raises(Forbidden, match="requested this run"):
         hands.world.answer(hands.gate, by=Person(name, EVERYTHING))
     with pytest.raises(Conflict, match="written otherwise; both count as one person"):
+        create_token(hands.world.service, "other", roles=EVERYTHING, person=name, by="test")
+
+
+@pytest.mark.parametrize("name", ["unstick", "group:sre", "cli:root", "\u0430nn", "ann\x1b[2J"])
+def test_no_token_is_made_for_what_is_no_person(hands: Hands, name: str) -> None:
+    with pytest.raises(InvalidInput, match="The name of the person "):
         create_token(hands.world.service, "other", roles=EVERYTHING, person=name, by="test")
 
 

@@ -53,7 +53,7 @@ def test_a_gate_is_overridden_by_its_own_address_alone(api: Api, world: World, g
     assert "unstick_gates_overridden 1.0" in api.ask("GET", "/metrics").text
 
 
-@pytest.mark.parametrize("body", [{}, {"reason": ""}])
+@pytest.mark.parametrize("body", [{}, {"reason": ""}, {"reason": "\u200b \u2800"}])
 def test_it_takes_a_reason_over_http(api: Api, world: World, gate: Gate, body: dict[str, str]) -> None:
     answer = api.post(f"/approvals/{gate.id}/override", {"digest": gate.digest, **body}, role=Role.BREAK_GLASS)
 
