@@ -177,14 +177,14 @@ list_calls() {
       calls=([prctl]=157 [seccomp]=317 [capset]=126 [setresuid]=117 [setresgid]=119 [setgroups]=116 [fchownat]=260
         [mount]=165 [unshare]=272 [close]=3 [openat]=257 [clone]=56 [ioctl]=16 [syslog]=103 [mkdirat]=258 [mknodat]=259)
       forbidden='101 310 311 312 165 166 155 308 272 175 313 176 246 320 169 167 168 170 171 164 227 321 298 323 248
-        249 250 304 163 179 172 173 65 220 30 69 70 240 241 300 256 279 153'
+        249 250 304 163 179 172 173 65 220 30 69 70 240 241 300 256 279 153 29 31 64 66 68 71'
       ;;
     aarch64)
       machine=b70000c0 foreign=''
       calls=([prctl]=167 [seccomp]=277 [capset]=91 [setresuid]=147 [setresgid]=149 [setgroups]=159 [fchownat]=54
         [mount]=40 [unshare]=97 [close]=57 [openat]=56 [clone]=220 [ioctl]=29 [syslog]=116 [mkdirat]=34 [mknodat]=33)
       forbidden='117 270 271 272 40 39 41 268 97 105 273 106 104 294 142 224 225 161 162 170 112 280 241 282 217
-        218 219 265 89 60 193 192 196 189 188 180 181 262 238 239 58'
+        218 219 265 89 60 193 192 196 189 188 180 181 262 238 239 58 186 187 190 191 194 195'
       ;;
     *) return 1 ;;
   esac
@@ -210,10 +210,23 @@ own_mounts() {
   call mounts ns mount_setattr -100 =/ 32768 x0100000000000000000000000000000000000800000000000000000000000000 32
   call targets mounts mount_setattr -100 "=$dir/tmp/targets" 0 x0000000000000000010000000000000000000000000000000000000000000000 32
   call tmp mounts mount_setattr -100 "=$dir/tmp" 0 x0000000000000000010000000000000000000000000000000000000000000000 32
+  [ -z "$keeps_user" ] || ((EUID)) || own_devices
   # The input was opened by a path that may be written to.
   call input ns close 0
   call input ns openat -100 =/dev/null 0 0
   export TMPDIR="$dir/tmp" UNSTICK_TARGETS="$dir/tmp/targets"
+}
+
+# Add that root opens no device but these, which every user may write to: a disc is written to on a read-only mount too.
+own_devices() {
+  local device
+  for device in null zero full random urandom tty; do
+    [ ! -c "/dev/$device" ] || call devices mounts mount "=/dev/$device" "=/dev/$device" 0 4096 0
+  done
+  call devices mounts mount_setattr -100 =/ 32768 x0400000000000000000000000000000000000000000000000000000000000000 32
+  for device in null zero full random urandom tty; do
+    [ ! -c "/dev/$device" ] || call devices mounts mount_setattr -100 "=/dev/$device" 0 x0000000000000000040000000000000000000000000000000000000000000000 32
+  done
 }
 
 # Add the change to a user that owns nothing and may look at everything.

@@ -196,6 +196,7 @@ _LOOSE = {
     "user": "it keeps the rights of its user",
     "sockets": "it may talk to what runs containers and units",
     "proc": "it has no /proc of its own",
+    "devices": "it may write to devices of its user",
     "privileges": "a program may give it new rights",
     "filter": "its system calls are not filtered",
 }

@@ -72,6 +72,13 @@ HOSTILE = {
     "open io_uring": raw(425, 0, 0),
     "use a keyring": raw(250, 0, -3, 0),
     "make a message queue": raw(240, r'$a = "/\0"', 0, 0, 0),
+    "make shared memory that stays": raw(29, 1, 0, 0),
+    "remove shared memory": raw(31, -1, 0, 0),
+    "make semaphores that stay": raw(64, 0, -1, 0),
+    "set a semaphore of everybody": raw(66, -1, 0, 16, 5),
+    "make a queue that stays": raw(68, 1, 0),
+    "remove a queue": raw(71, -1, 0, 0),
+    "write to a device": 'echo x >"$at/device"',
     "stop a process": 'kill -STOP "$canary"',
     "kill a process": 'kill -KILL "$canary"',
 }  # fmt: skip

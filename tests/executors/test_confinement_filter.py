@@ -23,7 +23,8 @@ REFUSED = {
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "open_tree": (428, 428), "move_mount": (429, 429),
     "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
     "pidfd_getfd": (438, 438), "process_madvise": (440, 440), "mount_setattr": (442, 442), "quotactl_fd": (443, 443),
-    "open_tree_attr": (467, 467),
+    "open_tree_attr": (467, 467), "shmget": (29, 194), "shmctl": (31, 195), "semget": (64, 190), "semctl": (66, 191),
+    "msgget": (68, 186), "msgctl": (71, 187),
 }  # fmt: skip
 #: These are refused by what they are asked for.
 SYSLOG, CLONE, IOCTL, CLONE3 = (103, 116), (56, 220), (16, 29), 435
