@@ -15,7 +15,7 @@ COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-u
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down dev check check-static test proof bench lock structure wheel clean
+.PHONY: help setup demo demo-down dev check check-static test proof bench lock sbom structure wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ lock: setup ## write the lock files anew from pyproject.toml (UPGRADE=1 takes ne
 		--output-file requirements-dev.lock pyproject.toml
 	$(COMPILE) --only-build-deps --all-build-deps -c requirements-dev.lock \
 		--output-file requirements-build.lock pyproject.toml
+
+sbom: setup ## write dist/unstick.cdx.json: every package that is installed, with its hashes (CycloneDX)
+	$(BIN)/python tools/sbom.py dist/unstick.cdx.json
 
 structure: setup ## draw the imports into docs/structure.md
 	$(BIN)/python tools/structure.py

@@ -19,6 +19,7 @@ from service import logging
 from service.app.ports import Clock
 from service.app.tokens import create_token, revoke_token
 from service.domain.errors import ConfigInvalid, Conflict, Unavailable
+from service.domain.known_secrets import KNOWN
 from service.domain.person import Role
 from service.inventory.sourced import SourcedInventory
 from service.main import Ports, SystemClock, build_engine, build_executors, build_service, open_store
@@ -35,6 +36,8 @@ GRACE: Final = 5.0
 _REQUEST_GRACE: Final = 5
 #: A start waits so long for sources of nodes (seconds), so that runs of before find their nodes known.
 _FIRST_LOOK: Final = 20.0
+#: What else stands in the environment of the service and is no business of who reads an output.
+_SECRET_VARIABLES: Final = ("UNSTICK_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "PGPASSWORD")
 _DEV_TOKEN_LIVES: Final = timedelta(hours=24)
 
 log = structlog.get_logger()
@@ -63,6 +66,7 @@ def serve(
     logging.configure()
     clock = SystemClock()
     url = settings.database_url.get_secret_value()
+    KNOWN.learn(*(os.environ.get(name, "").strip() for name in _SECRET_VARIABLES))
     lock = locks.acquire(url, name="serve")
     try:
         store = open_store(settings, clock, lock=lock)

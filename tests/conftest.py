@@ -2,12 +2,14 @@
 
 import os
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+
+from service.domain.known_secrets import KNOWN
 
 NO_SKIPS = os.environ.get("UNSTICK_NO_SKIPS") == "1"
 HERE = Path(__file__).resolve().parent
@@ -50,6 +52,13 @@ FIRST = ("crash",)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the longest files begin first, so that none is left alone at the end."""
     items.sort(key=lambda item: not any(HERE / folder in item.path.parents for folder in FIRST))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known() -> Iterator[None]:
+    """Let no test's secrets be masked in another's texts: what is known of them is known to the whole process."""
+    yield
+    KNOWN.forget()
 
 
 def _refuse_skip(report: pytest.CollectReport | pytest.TestReport) -> None:

@@ -11,6 +11,9 @@ from service.domain.script import OutputChunk, Stream
 #: A line is waited for to its end, but not beyond this; then all but its end is kept.
 _LONGEST_LINE: Final = 8 * 1024
 _END_OF_LINE: Final = 1024
+#: A word is not cut, unless it is longer than this.
+_LONGEST_WORD: Final = 4096
+_SPACE: Final = b" \t\r"
 #: A private key has many lines.
 _LONGEST_KEY: Final = 20 * 1024
 _KEY_BEGINS: Final = b"-----BEGIN "
@@ -56,4 +59,10 @@ def _end_of_lines(data: bytes) -> int:
     if key >= 0 and _KEY_ENDS.search(data, key) is None and len(data) - key < _LONGEST_KEY:
         return data.rfind(b"\n", 0, key) + 1
     end = data.rfind(b"\n") + 1
-    return end if len(data) - end <= _LONGEST_LINE else len(data) - _END_OF_LINE
+    return end if len(data) - end <= _LONGEST_LINE else _end_of_words(data, len(data) - _END_OF_LINE)
+
+
+def _end_of_words(data: bytes, most: int) -> int:
+    """Return a place before `most` that cuts no word in two: the rest of a secret alone is known by nothing."""
+    space = max(data.rfind(bytes((one,)), most - _LONGEST_WORD, most) for one in _SPACE)
+    return most if space < 0 else space + 1

@@ -1,16 +1,21 @@
 """Addresses and secrets that stand in files of their own, one line each."""
 
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from service.domain.errors import ConfigInvalid
+from service.domain.known_secrets import KNOWN
 
 _LONGEST: Final = 4096
 
 
 def read_line(path: str) -> str:
-    """Return the one line of a file without the white space around it; ConfigInvalid never shows what is in it."""
+    """Return the one line of a file without the white space around it; ConfigInvalid never shows what is in it.
+
+    From then on no text of ours shows it either.
+    """
     try:
         with Path(path).open("rb") as stream:
             data = stream.read(_LONGEST + 1)
@@ -26,7 +31,15 @@ def read_line(path: str) -> str:
         raise ConfigInvalid(f"{path} is empty.", "Write one line of text.")
     if len(data) > _LONGEST or len(text.split()) > 1:
         raise ConfigInvalid(f"{path} holds more than one line or word.", "Write one; another has its own file.")
+    KNOWN.learn_address(text)
     return text
+
+
+def learn_lines(*paths: str) -> None:
+    """Read files that may hold a secret, so that nothing shows it; whoever needs one that is not good says so."""
+    for path in filter(None, paths):
+        with suppress(ConfigInvalid):
+            read_line(path)
 
 
 def read_secret_line(path: str) -> str:

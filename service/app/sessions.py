@@ -9,7 +9,7 @@ from typing import Final
 from service.app.identities import bind, refuse_name
 from service.app.ports import Transaction
 from service.app.service import Service
-from service.app.tokens import valid_token
+from service.app.tokens import PREFIX, valid_token
 from service.domain.audit import Fact
 from service.domain.errors import NotFound, Unauthenticated, Unavailable
 from service.domain.login import Identity, VouchedBy
@@ -67,7 +67,8 @@ def open_identity(service: Service, identity: Identity, *, address: str, before:
 
 
 def _open(service: Service, session: Session, *, address: str, before: str) -> Opened:
-    secret = secrets.token_urlsafe(32)
+    # The beginning is that of our tokens, so that it is known as a secret wherever it turns up.
+    secret = PREFIX + secrets.token_urlsafe(32)
     session = replace(session, sha256=sha256(secret))
 
     def record(transaction: Transaction) -> None:

@@ -37,6 +37,25 @@ def matches(pattern: str, text: str) -> bool:
     return _compiled(pattern).fullmatch(text) is not None
 
 
+def masked(pattern: str, text: bytes, instead: bytes | None) -> bytes:
+    """Return UTF-8 with `instead` for each place that matches; None: as many stars as it has bytes, line ends kept.
+
+    Bytes that are no UTF-8 match nothing, and stay.
+    """
+
+    def sign(found: Any) -> bytes:
+        there: bytes = found.group(0)
+        return instead if instead is not None else b"\n".join(b"*" * len(line) for line in there.split(b"\n"))
+
+    result: bytes = _compiled_bytes(pattern).sub(sign, text)
+    return result
+
+
+@lru_cache(maxsize=256)
+def _compiled_bytes(pattern: str) -> Any:
+    return re2.compile(pattern.encode(), _OPTIONS)
+
+
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> Any:
     return re2.compile(pattern, _OPTIONS)

@@ -87,6 +87,8 @@ class Policy:
     rights: Rights = None
     #: Whether a gate may be overridden, by who has the role for it.
     break_glass: bool = False
+    #: Expressions of RE2's that find secrets of the house in what scripts and monitors say.
+    redact: tuple[str, ...] = ()
 
     def frozen(self, now: datetime, pools: Iterable[str]) -> tuple[Freeze, datetime] | None:
         """Return the freeze that lasts longest for a node in these pools, and its end; None when there is none."""

@@ -1,4 +1,4 @@
-"""Takes secrets out of what is kept of a request: values under names that say so, and words known by their form.
+"""Takes secrets out of what is kept of a request: values under names that say so, words known by their form or value.
 
 It is done before anything is stored, logged or shown.
 """
@@ -7,19 +7,23 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from service.domain.known_secrets import KNOWN
+
 REDACTED: Final = "[redacted]"
 
 _NAMED = r"(?:passw|secret|token|api_?-?key|authorization|credential|private_?-?key|signature)"
 _ASSIGNED = r"(?:passw|secret|token|api_?-?key|credential|private_?-?key)"
 # Bounded, so that no text makes it slow.
 _KEY = rf'[^"\\]{{0,64}}{_NAMED}[^"\\]{{0,64}}'
+# Where a word begins: also behind a line end as JSON writes it, and behind what a URL writes as %0A.
+_BEGINS = r"(?:\b|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2}))"
 _SIGN: Final = re.compile(r"[^\n]")
 _SAYS_SO: Final = re.compile(_NAMED, re.IGNORECASE)
 _PATTERNS: Final = (
     # A member of JSON, and one inside a text that is JSON itself, as SNS has it.
     (re.compile(rf'("{_KEY}"\s{{0,8}}:\s{{0,8}}")(?:[^"\\\n]|\\.)*', re.IGNORECASE), rf"\1{REDACTED}"),
     (re.compile(rf'(\\"{_KEY}\\"\s{{0,8}}:\s{{0,8}}\\")[^"\\]*', re.IGNORECASE), rf"\1{REDACTED}"),
-    (re.compile(r"\b(bearer|basic)\s{1,8}[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\1 {REDACTED}"),
+    (re.compile(_BEGINS + r"(bearer|basic)\s{1,8}[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\1 {REDACTED}"),
     (re.compile(r"(://[^/\s:@\"]{0,64}:)[^/\s@\"]{1,200}@"), rf"\1{REDACTED}@"),
     (re.compile(r"([?&][A-Za-z_-]{0,32}(?:token|signature|secret|key)=)[^&\s\"\\]+", re.IGNORECASE), rf"\1{REDACTED}"),
     (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,16384}(?:-----END [A-Z ]{0,40}-----)?"), REDACTED),
@@ -33,13 +37,13 @@ _PATTERNS: Final = (
         rf"\1{REDACTED}",
     ),
     (
-        re.compile(r"\b((?:password|passwd|secret|api[_-]?key)\s{0,4}:\s{1,4})[^\s\"'&;]+", re.IGNORECASE),
+        re.compile(_BEGINS + r"((?:password|passwd|secret|api[_-]?key)\s{0,4}:\s{1,4})[^\s\"'&;]+", re.IGNORECASE),
         rf"\1{REDACTED}",
     ),
     # Tokens of unstick, of Standard Webhooks, AWS, GitHub, Slack, and JSON Web Tokens.
-    (re.compile(r"\b(?:unstick_|whsec_|gh[pousr]_|xox[a-z]-)[A-Za-z0-9_+/=-]{16,}"), REDACTED),
-    (re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), REDACTED),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), REDACTED),
+    (re.compile(_BEGINS + r"(?:unstick_|whsec_|gh[pousr]_|xox[a-z]-)[A-Za-z0-9_+/=-]{16,}"), REDACTED),
+    (re.compile(_BEGINS + r"(?:AKIA|ASIA)[0-9A-Z]{16}\b"), REDACTED),
+    (re.compile(_BEGINS + r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), REDACTED),
 )
 #: Without one of these, in lower case, there is no secret that is known as one: most output is looked at no further.
 _HINTS: Final = (
@@ -50,6 +54,9 @@ _HINTS: Final = (
 
 def redact(text: str) -> str:
     """Return the text with each secret that is known as one replaced by a sign for it."""
+    if not KNOWN.knows_nothing:
+        data = text.encode("utf-8", "surrogatepass")
+        text = KNOWN.masked(data, REDACTED.encode()).decode("utf-8", "surrogatepass")
     for pattern, instead in _PATTERNS:
         text = pattern.sub(instead, text)
     return text
@@ -60,6 +67,7 @@ def mask(data: bytes) -> bytes:
 
     Output of a script is kept by its place in it, so that nothing in it may become longer or shorter.
     """
+    data = KNOWN.masked(data, None)
     lowered = data.lower()
     if not any(hint in lowered for hint in _HINTS):
         return data

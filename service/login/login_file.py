@@ -1,5 +1,6 @@
 """How persons sign in, as a file: login.yaml, read strictly, read again when it changes. Without one: tokens alone."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,7 +12,9 @@ from service.app.finding import Finding
 from service.app.kept_file import KeptFile
 from service.app.runbook_schema import Entry
 from service.app.runbook_yaml import Bounds, Document, Where
+from service.app.secret_line import learn_lines
 from service.app.strict_file import named, read_strictly, refuse_faults
+from service.domain.known_secrets import KNOWN
 from service.domain.login import LoginConfig, OidcConfig, ProxyConfig
 from service.domain.person import Role
 from service.login.login_schema import LoginFile, OidcEntry, ProxyEntry
@@ -31,13 +34,17 @@ def load_login(path: Path) -> LoginConfig:
     """Read a file; ConfigInvalid names every fault with its line, OSError when it cannot be read."""
     entry, document = read_strictly(path, LoginFile, bounds=_OF_LOGIN, begin="groups", explain=_finding)
     refuse_faults(_together(entry, document, str(path)))
-    return LoginConfig(
+    config = LoginConfig(
         (entry.base_url or "").rstrip("/"),
         None if entry.oidc is None else _oidc(entry.oidc, path.parent),
         None if entry.proxy is None else _proxy(entry.proxy, path.parent),
         {name: frozenset(roles) for name, roles in entry.groups.items()},
         entry.help or "",
     )
+    learn_lines(config.oidc.secret_file if config.oidc else "", config.proxy.secret_file if config.proxy else "")
+    if config.oidc is not None and config.oidc.secret_variable:
+        KNOWN.learn(os.environ.get(config.oidc.secret_variable, "").strip())
+    return config
 
 
 def _oidc(entry: OidcEntry, folder: Path) -> OidcConfig:

@@ -27,6 +27,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 from service.app.login_ports import Flow
 from service.app.secret_line import read_secret_line
 from service.domain.errors import ConfigInvalid, ProviderSilent, Unauthenticated
+from service.domain.known_secrets import KNOWN
 from service.domain.login import Identity, OidcConfig, VouchedBy
 from service.login.claims import claim_of, groups_in, person_in
 from service.login.provider_http import PATIENCE, ProviderHttp
@@ -170,6 +171,7 @@ def secret_of(config: OidcConfig, environment: Mapping[str, str] = os.environ) -
     secret = environment.get(config.secret_variable, "").strip()
     if not secret:
         raise ConfigInvalid(f"The variable {config.secret_variable} is not set.", "It is to hold the client's secret.")
+    KNOWN.learn(secret)
     return secret
 
 

@@ -11,6 +11,7 @@ from service.app.finding import Finding
 from service.app.kept_file import KeptFile
 from service.app.runbook_schema import Entry
 from service.app.runbook_yaml import Bounds, Document, Where
+from service.app.secret_line import learn_lines
 from service.app.strict_file import named, read_strictly, refuse_faults
 from service.domain.notice import NoticeRule, NotifyConfig, Receiver, ReceiverKind
 from service.notify.notify_schema import RECEIVER_ENTRIES, ChatEntry, NoticeEntry, NotifyFile, ReceiverEntry
@@ -31,6 +32,8 @@ def load_notify(path: Path) -> NotifyConfig:
     entry, document = read_strictly(path, NotifyFile, bounds=_OF_NOTIFY, begin="base_url", explain=_finding)
     refuse_faults(_together(entry, document, str(path)))
     receivers = {name: _receiver(name, one, path.parent) for name, one in entry.receivers.items()}
+    for receiver in receivers.values():
+        learn_lines(receiver.url_file, *receiver.secret_files)
     return NotifyConfig((entry.base_url or "").rstrip("/"), receivers, tuple(_rule(one) for one in entry.notices))
 
 

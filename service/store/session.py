@@ -11,6 +11,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from service.domain.errors import ConfigInvalid
+from service.domain.known_secrets import KNOWN
 
 #: Readers wait this long for SQLite, which only makes them when a log is recovered or reset.
 _READER_PATIENCE_MS = 4000
@@ -60,6 +61,7 @@ def parse_url(url: str) -> URL:
         parsed = make_url(url)
     except ArgumentError as error:
         raise ConfigInvalid("The database URL cannot be read.", way_out) from error
+    KNOWN.learn(str(parsed.password or ""), *(str(one) for one in (parsed.query.get("password"),) if one))
     if parsed.drivername in ("sqlite", "sqlite+pysqlite"):
         if not parsed.database or parsed.database.startswith(":") or parsed.query:
             raise ConfigInvalid("SQLite needs a file, and nothing behind its name.", way_out)

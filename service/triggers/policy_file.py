@@ -15,6 +15,9 @@ from service.app.kept_file import KeptFile
 from service.app.runbook_schema import Entry, Line, SomeTime, refuse, shown
 from service.app.runbook_yaml import Bounds, Document, Where
 from service.app.strict_file import named, read_strictly
+from service.domain.errors import InvalidInput
+from service.domain.known_secrets import KNOWN
+from service.domain.pattern import check_pattern, matches
 from service.domain.policy import BlastRadius, Freeze, Keep, Policy, WindowCap
 from service.domain.survey import OccupantLimits
 from service.triggers.rights_schema import RightEntry, read_rights
@@ -23,6 +26,7 @@ _OF_A_POLICY = Bounds(
     64 * 1024, 2_000, "Remove freezes that are over.", if_empty="Remove the file; defaults hold then."
 )
 _WEEK = timedelta(days=7)
+_LONGEST_PATTERN = 300
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
@@ -42,7 +46,20 @@ def _time_of_day(value: object) -> time:
     raise refuse(f"is {shown(value)}", 'Write a time of day in UTC, in quotes, as "18:00".')
 
 
+def _redacted(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_PATTERN:
+        raise refuse(f"is {shown(value)}", f"Write an expression of RE2's of at most {_LONGEST_PATTERN} characters.")
+    try:
+        check_pattern(value)
+    except InvalidInput as error:
+        raise refuse(error.reason.rstrip("."), error.way_out) from error
+    if matches(value, ""):
+        raise refuse("finds the empty text too", "Let it begin with what such a secret begins with.")
+    return value
+
+
 Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string"})]
+Redacted = Annotated[str, BeforeValidator(_redacted), WithJsonSchema({"type": "string"})]
 TimeOfDay = Annotated[time, BeforeValidator(_time_of_day), WithJsonSchema({"type": "string"})]
 
 
@@ -136,6 +153,11 @@ class PolicyFile(Entry):
     break_glass: bool = Field(
         default=False, description="Whether the role break-glass may override a gate; everybody is told when it does."
     )
+    redact: list[Redacted] = Field(
+        default_factory=list,
+        max_length=20,
+        description="Expressions of RE2's that find secrets of the house; all that each finds is masked.",
+    )
 
 
 class FilePolicy(KeptFile[Policy]):
@@ -143,7 +165,7 @@ class FilePolicy(KeptFile[Policy]):
 
     def __init__(self, path: Path) -> None:
         """Take the path of policy.yaml; nothing is read yet."""
-        super().__init__(path, load_policy, word="policy", if_absent=Policy())
+        super().__init__(path, _load_and_redact, word="policy", if_absent=Policy())
 
 
 def load_policy(path: Path) -> Policy:
@@ -151,6 +173,13 @@ def load_policy(path: Path) -> Policy:
     entry, document = read_strictly(path, PolicyFile, bounds=_OF_A_POLICY, begin="blast_radius", explain=_finding)
     rights = None if entry.rights is None else read_rights(entry.rights, document, str(path))
     return replace(_policy(entry), rights=rights)
+
+
+def _load_and_redact(path: Path) -> Policy:
+    """Read the file of a service: from then on what it calls secret is masked."""
+    policy = load_policy(path)
+    KNOWN.look_for(policy.redact)
+    return policy
 
 
 def _policy(entry: PolicyFile) -> Policy:
@@ -162,6 +191,7 @@ def _policy(entry: PolicyFile) -> Policy:
         Keep(entry.keep.output_days, entry.keep.delivery_days),
         OccupantLimits() if entry.occupants is None else _occupants(entry.occupants),
         break_glass=entry.break_glass,
+        redact=tuple(entry.redact),
     )
 
 

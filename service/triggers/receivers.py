@@ -10,6 +10,7 @@ from cryptography import x509
 
 from service.domain.alert import AlertSourceKind, Parsed
 from service.domain.errors import ConfigInvalid, Unauthenticated, Unavailable
+from service.domain.known_secrets import KNOWN
 from service.domain.rule import AlertSource
 from service.triggers import alertmanager, cloudwatch, generic, grafana, pagerduty, signatures
 from service.triggers.sns_signature import CertificateFetcher, verify_sns
@@ -106,4 +107,5 @@ def read_secret(file: Path, kind: AlertSourceKind) -> str:
         signatures.check_secret(kind, secret)
     except ConfigInvalid as error:
         raise ConfigInvalid(f"{file}: {error.reason}", error.way_out) from error
+    KNOWN.learn(secret)
     return secret

@@ -6,6 +6,7 @@ from service.app.finding import Finding, Severity
 from service.app.kept_file import KeptFile
 from service.app.ports import Runbooks
 from service.app.runbook_yaml import Bounds, decode, read_document
+from service.app.secret_line import learn_lines
 from service.domain.errors import ConfigInvalid
 from service.domain.rule import RuleSet
 from service.triggers.rules_reader import ExaminedRules, examine_rules
@@ -41,6 +42,8 @@ def load_rules(path: Path, runbooks: Runbooks) -> RuleSet:
     """Read a file; ConfigInvalid names every fault with its line, OSError when it cannot be read."""
     examined = examine_file(path, runbooks)
     if examined.rules is not None:
+        for source in examined.rules.sources.values():
+            learn_lines(*source.secret_files)
         return examined.rules
     errors = [finding for finding in examined.findings if finding.severity is Severity.ERROR]
     raise ConfigInvalid("\n".join(map(str, errors)))

@@ -70,6 +70,13 @@ def test_s09_a_line_without_an_end_is_not_held_back_for_ever() -> None:
     assert [(chunk.offset, len(chunk.data)) for chunk in chunks] == [(0, 20_000 - 1024)]
 
 
+def test_s09_a_secret_is_not_cut_where_a_line_without_an_end_is() -> None:
+    line = b"x" * 9_000 + b" " + b"password=" + TOKEN * 40 + b" "
+    said = line + b"y" * (20_000 - len(line))
+
+    assert TOKEN not in joined(kept([said[:10_500], said[10_500:]]))
+
+
 @pytest.mark.parametrize("again", [0, 5, 30])
 def test_s09_what_a_node_sends_again_is_kept_again(again: int) -> None:
     masked = MaskedOutput()

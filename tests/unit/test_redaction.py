@@ -18,6 +18,11 @@ from service.domain.redaction import redact, redact_bytes
         ("postgresql://ann:hunter2@db/x", "postgresql://ann:[redacted]@db/x"),
         ("https://h/?Action=x&Token=abc&b=1", "https://h/?Action=x&Token=[redacted]&b=1"),
         ("unstick_0123456789abcdefXYZ", "[redacted]"),
+        (
+            r'{"said": "x\nunstick_0123456789abcdefXYZ\tBearer abcdefgh12345"}',
+            r'{"said": "x\n[redacted]\tBearer [redacted]"}',
+        ),
+        ("%3Dghp_0123456789abcdefXYZ%0AAKIAABCDEFGHIJKLMNOP", "%3D[redacted]%0A[redacted]"),
         ("AKIAABCDEFGHIJKLMNOP is it", "[redacted] is it"),
         ("eyJhbGciOiJI.eyJzdWIiOiIx.c2ln", "[redacted]"),
         ("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----", "[redacted]"),

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.sbom import document
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text()
 ROWS = dict(re.findall(r"^\| ([SP]\d+) \|(.*)\|$", PAGE, re.MULTILINE))
@@ -30,3 +32,24 @@ def test_s20_every_package_of_the_locks_has_hashes(lock: str) -> None:
     assert packages
     assert [entry.splitlines()[0] for entry in packages if "--hash=sha256:" not in entry] == []
     assert [entry.splitlines()[0] for entry in packages if not re.match(r"[\w.\[\],-]+==", entry)] == []
+
+
+def test_s20_the_bill_of_materials_names_every_locked_package_with_its_hashes() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+
+    made = document(lock, version="1.2.3")
+
+    listed = {
+        f"{one['name']}=={one['version']}": {each["content"] for each in one["hashes"]} for one in made["components"]
+    }
+    assert list(listed) == [
+        re.sub(r"\[.*?\]", "", one) for one in re.findall(r"^([^\s#-]\S*==\S+) ", lock, re.MULTILINE)
+    ]
+    assert all(listed.values())
+    assert set().union(*listed.values()) == set(re.findall(r"sha256:([0-9a-f]+)", lock))
+    assert made["components"][0]["purl"] == "pkg:pypi/alembic@" + made["components"][0]["version"]
+    assert (made["bomFormat"], made["specVersion"], made["metadata"]["component"]["version"]) == (
+        "CycloneDX",
+        "1.6",
+        "1.2.3",
+    )

@@ -42,9 +42,12 @@ def served(app: FastAPI) -> Iterator[str]:
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="web")
         thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            # A failed test must not leave a thread for which the process would wait for ever.
+            server.should_exit = True
+            thread.join()
 
 
 @dataclass

@@ -1,0 +1,86 @@
+"""What is a secret by its very value, or by a pattern of the house's own: masked wherever text is kept or shown.
+
+There is one for the process, as there is one log: a secret that one part of the service has read must not come out
+through another. Values stand in memory alone, the longest first, also as a URL and as JSON write them.
+"""
+
+import json
+from typing import Final
+from urllib.parse import quote, quote_plus, urlsplit
+
+from service.domain.pattern import masked
+
+#: A shorter value may be a word of any text; it is known by its form alone.
+SHORTEST: Final = 8
+#: In an address a shorter part may be the name of a path.
+_SHORTEST_PART: Final = 16
+#: Older ones than so many are forgotten: each text is searched for all of them.
+_MOST: Final = 1000
+
+
+class KnownSecrets:
+    """Safe for many threads: what is searched for is replaced as a whole."""
+
+    def __init__(self) -> None:
+        """Begin with nothing known."""
+        self._values: dict[str, None] = {}
+        self._sought: tuple[str, ...] = ()
+        self._patterns: tuple[str, ...] = ()
+
+    def learn(self, *values: str) -> None:
+        """Take values that no text may show from now on; those of fewer than 8 characters are not taken."""
+        new = [value for value in values if len(value) >= SHORTEST and value not in self._sought]
+        if not new:
+            return
+        self._values |= dict.fromkeys(new)
+        for oldest in list(self._values)[:-_MOST]:
+            self._values.pop(oldest, None)
+        forms = {form for value in list(self._values) for form in _forms(value)}
+        self._sought = tuple(sorted(forms, key=lambda form: (-len(form), form)))
+
+    def learn_address(self, url: str) -> None:
+        """Take an address that is a secret: whole, and each long part of it, as services show them."""
+        try:
+            parts = urlsplit(url)
+            words = [parts.username or "", parts.password or "", *parts.netloc.split(":"), *parts.path.split("/")]
+        except ValueError:
+            words = []
+        else:
+            words += [pair.partition("=")[2] for pair in parts.query.split("&")]
+        self.learn(url, *(word for word in words if len(word) >= _SHORTEST_PART))
+
+    def look_for(self, patterns: tuple[str, ...]) -> None:
+        """Mask what these expressions of RE2's find, instead of those of before."""
+        self._patterns = patterns
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.__init__()  # type: ignore[misc]
+
+    def masked(self, text: bytes, instead: bytes | None) -> bytes:
+        """Return a text with `instead` for each secret; None: as many stars as it has bytes, line ends kept."""
+        for form in self._sought:
+            known = form.encode("utf-8", "surrogatepass")
+            if known in text:
+                text = text.replace(known, instead if instead is not None else b"*" * len(known))
+        for pattern in self._patterns:
+            text = masked(pattern, text, instead)
+        return text
+
+    @property
+    def knows_nothing(self) -> bool:
+        """Whether there is nothing to look for."""
+        return not self._sought and not self._patterns
+
+
+#: The one of this process.
+KNOWN: Final = KnownSecrets()
+
+
+def _forms(value: str) -> set[str]:
+    return {
+        value,
+        quote(value, safe="", errors="replace"),
+        quote_plus(value, errors="replace"),
+        json.dumps(value)[1:-1],
+    }
