@@ -15,6 +15,8 @@ from typing import Any, Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from service.web.places import place_of
+
 #: Files that are left for nodes, the database and scripts, of those that a process may open.
 _OTHER_FILES: Final = 400
 _TOO_SLOW: Final = (
@@ -51,7 +53,7 @@ class Bounds:
     #: How often a connection is looked at.
     tick: float = 1.0
     most: int = 1000
-    #: From one address; through a proxy on this machine all come from one, so of loopback there may be `most`.
+    #: From one place; through a proxy on this machine all come from one, so of loopback there may be `most`.
     most_of_one: int = 200
 
 
@@ -81,10 +83,13 @@ class BoundedProtocol(H11Protocol):
         self._resumed = 0
         self._since = 0.0
         self._ticker: asyncio.TimerHandle | None = None
+        #: What counts as one address, so that nobody has many connections by having many addresses.
+        self.place = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection if there is room, or if room can be made."""
         super().connection_made(transport)
+        self.place = place_of(self.address)
         self._since = self.loop.time()
         self._ticker = self.loop.call_later(self.bounds.tick, self._tick)
         self._make_room()
@@ -151,7 +156,7 @@ class BoundedProtocol(H11Protocol):
 
     def _make_room(self) -> None:
         here = [one for one in self.connections if isinstance(one, BoundedProtocol)]
-        mine = [one for one in here if one.address == self.address]
+        mine = [one for one in here if one.place == self.place]
         most_of_one = self.bounds.most if _is_loopback(self.address) else self.bounds.most_of_one
         if len(mine) > most_of_one:
             self._end_idle_one(mine)

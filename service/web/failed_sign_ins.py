@@ -7,8 +7,9 @@ share his address, and those for no longer than he goes on.
 import threading
 from collections import OrderedDict
 from datetime import datetime, timedelta
-from ipaddress import IPv6Address, ip_address
 from typing import Final
+
+from service.web.places import place_of
 
 WINDOW: Final = timedelta(minutes=1)
 MOST_OF_ONE: Final = 10
@@ -30,7 +31,7 @@ class FailedSignIns:
         """Whether somebody at this address may try a token now."""
         with self._lock:
             self._turn(now)
-            mine = self._failures.get(_place(address), 0)
+            mine = self._failures.get(place_of(address), 0)
             full = sum(self._failures.values()) >= MOST_OF_ALL
             return mine < (1 if full else MOST_OF_ONE)
 
@@ -38,7 +39,7 @@ class FailedSignIns:
         """Count one failure."""
         with self._lock:
             self._turn(now)
-            place = _place(address)
+            place = place_of(address)
             self._failures[place] = self._failures.get(place, 0) + 1
             while len(self._failures) > _MOST_ADDRESSES:
                 self._failures.popitem(last=False)
@@ -47,12 +48,3 @@ class FailedSignIns:
         if self._began is None or not self._began <= now < self._began + WINDOW:
             self._began = now
             self._failures.clear()
-
-
-def _place(address: str) -> str:
-    """Return what counts as one address: of IPv6 the network that one customer is given (RFC 6177: a /64 at least)."""
-    try:
-        known = ip_address(address)
-    except ValueError:
-        return address[:64]
-    return str(int(known) >> 64) + "::/64" if isinstance(known, IPv6Address) else str(known)

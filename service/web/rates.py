@@ -22,6 +22,7 @@ from service.web import errors
 from service.web.auth import is_open, is_webhook
 from service.web.failed_sign_ins import WINDOW, FailedSignIns
 from service.web.page_paths import is_page
+from service.web.places import place_of
 from service.web.sessions import Visit
 
 _MOST_BUCKETS: Final = 10_000
@@ -156,4 +157,4 @@ def _person(scope: Scope) -> Person | None:
 
 def _address(scope: Scope) -> str:
     client = scope.get("client")
-    return str(client[0]) if client else ""
+    return place_of(str(client[0])) if client else ""

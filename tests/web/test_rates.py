@@ -1,5 +1,6 @@
 """Whoever asks too much waits, and keeps out nobody else."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -7,6 +8,7 @@ import pytest
 
 from service.domain.person import Role
 from service.web.app import create_app
+from service.web.failed_sign_ins import FailedSignIns
 from service.web.rates import Buckets, Rate, Rates
 from tests.support.world import SteppedClock, World
 from tests.web.api import Api, problem
@@ -54,6 +56,27 @@ def test_s14_an_address_at_which_nobody_is_known_waits_and_probes_and_persons_do
     assert pages == [200, 200, 429]
     assert [limited.ask("GET", "/healthz", role=None).status_code for _ in range(3)] == [200] * 3
     assert statuses(limited, 1) == [200]
+
+
+def from_addresses(api: Api, *addresses: str) -> list[int]:
+    """Return what whoever is known to nobody is answered with, by way of a proxy on this machine."""
+    return [api.ask("GET", "/docs", role=None, headers={"X-Forwarded-For": one}).status_code for one in addresses]
+
+
+def test_s14_other_addresses_of_one_network_are_one_place_and_those_of_ipv4_are_not(limited: Api) -> None:
+    assert from_addresses(limited, "2001:db8::1", "2001:db8::2", "2001:db8:0:0:3::4") == [200, 200, 429]
+    assert from_addresses(limited, *(f"::ffff:192.0.2.{last}" for last in (1, 2, 3))) == [200] * 3
+    assert from_addresses(limited, "192.0.2.1", "192.0.2.1") == [200, 429]
+
+
+def test_s14_wrong_tokens_from_one_address_keep_no_other_of_ipv4_out() -> None:
+    failed, now = FailedSignIns(), datetime(2026, 11, 29, 3, tzinfo=UTC)
+    for _ in range(10):
+        failed.count("::ffff:192.0.2.1", now=now)
+
+    may = [failed.may_try(one, now=now) for one in ("::ffff:192.0.2.1", "192.0.2.1", "::ffff:192.0.2.2", "::1")]
+
+    assert may == [False, False, True, True]
 
 
 def test_s14_deliveries_are_never_answered_with_429(limited: Api) -> None:
