@@ -144,6 +144,10 @@ class FuseMount(Closing):
         except FileNotFoundError:
             return 0
 
+    def taken(self) -> bool:
+        """Tell whether the server has taken a request that it will not answer."""
+        return self.see(f"{self.report}.stuck").exists()
+
     def exists(self) -> bool:
         """Tell whether our connection is still known to the kernel (the number alone may be somebody else's)."""
         try:
@@ -204,7 +208,7 @@ class StuckConnection(FuseMount):
         try:
             self.reader_pid = self.read(file, command=command)
             # Not `waiting` alone: a LOOKUP or OPEN on its way would be withdrawn when the reader is killed.
-            wait_until(self.see(f"{self.report}.stuck").exists, "the server leaves a request unanswered")
+            wait_until(self.taken, "the server leaves a request unanswered")
             wait_until(lambda: self.waiting() > 0, "a request waits for its answer")
             if kill_server:
                 self.kill_server()

@@ -119,4 +119,5 @@ def test_help_lists_every_command_of_the_public_surface(place: Installation) -> 
         *("serve", "migrate", "doctor", "lint", "schema", "plan", "run", "retry", "cancel", "runs", "show"),
         *("approve", "deny", "resolve", "hold", "release", "nodes", "audit", "token", "demo", "rules", "alerts"),
         *("pause", "resume", "breaker", "notices", "sweeps", "fleet"),
+        *("override", "policy", "sessions", "export", "import"),
     }

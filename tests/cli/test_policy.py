@@ -37,7 +37,7 @@ def ruled(tmp_path_factory: pytest.TempPathFactory) -> Installation:
         (("bob", "request", "second"), 1, "bob's token has the role approver, which may not request."),
         (("cid", "request", "second"), 1, "refused: cid has no valid token."),
         (("cid", "approve", "second", "--role", "approver", "--group", "sre"), 0, "config/policy.yaml:3 lets cid"),
-        (("cid", "approve", "second", "--role", "admin", "--group", "sre"), 1, "has the role admin, which may not"),
+        (("cid", "approve", "second", "--role", "admin", "--group", "sre"), 1, "have the role admin, which may not"),
         (("ann", "request", "no-such"), 2, "no-such"),
         (("ann", "request", "second", "--node", "n99"), 2, "n99"),
         (("ann", "rule", "second"), 2, "rule"),

@@ -99,6 +99,8 @@ def _at_once(node: Node) -> None:
         assert node.run(["systemctl", "restart", "systemd-logind"]).returncode == 0
     for lingers in (node.root / "var/lib/systemd/linger").glob("*"):
         node.run(["loginctl", "disable-linger", lingers.name])
+    # Who was there only because he lingered is ended now, and that too deletes what he owns.
+    wait_until(lambda: node.run(["loginctl", "show-user", "alice"]).returncode != 0, "logind has let go of alice")
 
 
 @pytest.fixture
