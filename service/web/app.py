@@ -45,6 +45,7 @@ from service.web.routes import (
     webhooks,
 )
 from service.web.routes.health import ReadinessCheck
+from service.web.taking import Share
 
 _ROUTERS: tuple[APIRouter, ...] = (
     runs.router,
@@ -94,7 +95,7 @@ def create_app(
     app.state.readiness = tuple(readiness)
     app.state.metrics = metrics
     app.state.event_feed = feed
-    app.state.share = proving.Share()
+    app.state.share = Share()
     app.state.failed_sign_ins = FailedSignIns()
     app.state.flows = Flows()
     for router in _ROUTERS:

@@ -17,13 +17,12 @@ from service.web import errors
 from service.web.auth import Declares
 from service.web.limits import CLOSE, read_body
 from service.web.schemas.problem import Problem
+from service.web.taking import Share
 
 #: Of a sender that is not known yet; no sender that signs sends more.
 MOST_BYTES = 1024 * 1024
 #: Of a sender that has shown its token: a storm of an Alertmanager has some 5,000 alerts in 4 MiB.
 MOST_BYTES_WITH_TOKEN = 8 * 1024 * 1024
-#: Of all deliveries that are taken at this moment together.
-MOST_BYTES_AT_ONCE = 64 * 1024 * 1024
 #: What a small delivery counts as, so that their number is bounded too.
 _LEAST_SHARE = 64 * 1024
 #: Seconds; Alertmanager, PagerDuty and SNS come again after a 503 by themselves.
@@ -39,25 +38,6 @@ class Proven:
     body: bytes
     #: Names in lower case.
     headers: Mapping[str, str]
-
-
-class Share:
-    """The memory that deliveries may take. Asked on the event loop alone."""
-
-    def __init__(self, size: int = MOST_BYTES_AT_ONCE) -> None:
-        """Give out so many bytes."""
-        self._left = size
-
-    def take(self, size: int) -> bool:
-        """Whether so much was free, and is taken now."""
-        if size > self._left:
-            return False
-        self._left -= size
-        return True
-
-    def give_back(self, size: int) -> None:
-        """Give back what was taken."""
-        self._left += size
 
 
 class RefusedError(Exception):
@@ -89,13 +69,18 @@ class Proves(Declares):
             raise unavailable(error) from error
         most = MOST_BYTES if known is None else MOST_BYTES_WITH_TOKEN
         size = max(_LEAST_SHARE, _announced(request, most))
-        if not share.take(size):
+        address = _address(request)
+        holder = share.holder(address, source) if known is None else None
+        if not share.take(size, holder):
             raise unavailable(Unavailable("Too many deliveries are being taken.", "Send it again later."))
         try:
             body = await _body(request, most)
-            yield Proven(service, known or await _by_signature(service, source, body, headers=headers), body, headers)
+            if known is None:
+                known = await _by_signature(service, source, body, headers=headers)
+                share.trust(address, source)
+            yield Proven(service, known, body, headers)
         finally:
-            share.give_back(size)
+            share.give_back(size, holder)
 
 
 Delivers = Annotated[Proven, Depends(Proves())]
@@ -138,6 +123,10 @@ async def _by_signature(service: Service, source: str, body: bytes, *, headers: 
         raise STRANGER from error
     except Unavailable as error:
         raise unavailable(error) from error
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
 
 
 def _announced(request: Request, most: int) -> int:

@@ -18,7 +18,8 @@ from service.domain.person import Role
 from service.triggers.receivers import SourceReceivers
 from service.triggers.rules_file import FileRules
 from service.web.app import create_app
-from service.web.proving import MOST_BYTES, MOST_BYTES_WITH_TOKEN, Share
+from service.web.proving import MOST_BYTES, MOST_BYTES_WITH_TOKEN
+from service.web.taking import Share
 from tests.support.world import SteppedClock, World
 from tests.triggers.sns_messages import TOPIC, Authority, authority, confirmation, signed
 from tests.web import senders
@@ -384,11 +385,11 @@ def test_a_store_that_cannot_be_written_sends_the_sender_away_for_some_seconds(d
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_than_can_be_held_at_once_is_sent_away_and_what_was_held_is_given_back(desk: Desk, kind: str) -> None:
-    share = Share(100_000)
+    share = Share(1_000_000)
     desk.api.app.state.share = share
-    share.take(90_000)
+    share.take(990_000, None)
     full = desk.deliver(kind)
-    share.give_back(90_000)
+    share.give_back(990_000, None)
 
     answers = [desk.send("none", b"{}", {}).status_code for _ in range(3)] + [desk.deliver(kind).status_code]
 
