@@ -17,8 +17,13 @@ from service.domain.errors import Conflict, InvalidInput, NotFound
 from service.domain.node import Inventory, Node
 from service.domain.person import Permission, Person
 from service.domain.plan import Plan, check_params, make_plan
+from service.domain.redaction import redact
 from service.domain.run import Attempt, Gate, NodeRun, NodeRunState, Run, Trigger, TriggerKind
 from service.domain.script import OutputChunk
+from service.domain.shown_text import shown
+
+#: Characters of what a person says that are kept, as of any other reason.
+_MOST_SAID = 2000
 
 
 def import_run(service: Service, text: str, *, person: Person, reason: str = "") -> Run:
@@ -62,7 +67,7 @@ def import_run(service: Service, text: str, *, person: Person, reason: str = "")
 
 def _plan(service: Service, header: Header) -> tuple[Plan, RunbookSource]:
     """Plan again what was exported: from its own text, so that a runbook that has changed since does not matter."""
-    source = RunbookSource(header.runbook, header.source_text, header.prelude, header.revision)
+    source = RunbookSource(header.runbook, header.source_text, header.prelude, _inert(header.revision))
     runbook = parse_runbook(source, f"{header.runbook}.yaml")
     known = service.inventory.current().node(header.node)
     given = {name: value for name, value in header.attributes.items() if isinstance(value, str) and name != "name"}
@@ -94,7 +99,7 @@ def _run(journal: Journal, plan: Plan, *, person: Person, reason: str, now: date
         params=plan.params,
         # The clock of a node that is ahead would keep the run at the head of every list.
         created_at=min(journal.begun.at, now),
-        reason=reason or journal.header.reason,
+        reason=_inert(reason or journal.header.reason),
     )
 
 
@@ -160,10 +165,10 @@ def _imported(service: Service, journal: Journal, run: Run, *, plan: Plan) -> Fa
         "persons": "They typed their names at the node, and nobody has proved who typed.",
         "machine": journal.begun.word("machine"),
         "known_by": journal.begun.word("known_by"),
-        "exported_by": header.exported_by,
+        "exported_by": _inert(header.exported_by),
         "exported_from": header.service_id,
         "of_this_installation": header.service_id == service.service_id,
-        "exported_at": header.exported_at,
+        "exported_at": _inert(header.exported_at),
         "runbook_is_offered_now": offered.get(header.runbook) == plan.runbook.file_sha256,
         "reason": run.reason,
     }
@@ -220,6 +225,11 @@ def _other_fact(told: Told, node_run: NodeRun) -> Fact:
         case _:
             action, body = "node_run.resumed", {"machine": told.line.word("machine")}
     return Fact(action, about, "", run_id=node_run.run_id, node=node_run.node, body=body)
+
+
+def _inert(text: str) -> str:
+    """Return a text of the header as what a person says is kept: no secret, nothing that a terminal obeys."""
+    return redact(shown(text))[:_MOST_SAID]
 
 
 def _claimed(line: Line) -> str:

@@ -150,6 +150,8 @@ class Header:
             raise InvalidInput("The journal's header has a part of a wrong kind.", _KEEP_IT)
         if not _RUN.fullmatch(given["run_id"]) or not all(map(_is_storable, _texts(given))):
             raise InvalidInput("The journal's header has signs that no export writes.", _KEEP_IT)
+        if not _are_attributes(given["attributes"], node=given["node"]):
+            raise InvalidInput("The journal's header has attributes that no node has.", _KEEP_IT)
         return cls(**given)
 
 
@@ -246,7 +248,7 @@ def _line(members: dict[str, Any], number: int, digest: str) -> Line:
     try:
         at = datetime.fromisoformat(str(members.pop("at")))
         seq, boot, event = int(members.pop("seq")), str(members.pop("boot")), Event(members.pop("event"))
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise InvalidInput(f"Line {number} of the journal has not what every line has.", _KEEP_IT) from error
     if seq != number or at.tzinfo is None:
         raise InvalidInput(f"Line {number} of the journal says that it is line {seq}.", _KEEP_IT)
@@ -280,6 +282,14 @@ def _texts(value: object) -> Iterator[str]:
                 yield from _texts(one)
         case _:
             pass
+
+
+def _are_attributes(given: dict[str, Any], *, node: str) -> bool:
+    """Whether they are those of this node, as conditions see them: texts, and the names of its pools."""
+    pools = given.get("pools", [])
+    texts = [value for name, value in given.items() if name != "pools"]
+    listed = isinstance(pools, list) and all(isinstance(one, str) for one in pools)
+    return listed and all(isinstance(one, str) for one in texts) and given.get("name", node) == node
 
 
 def _is_storable(text: str) -> bool:

@@ -77,7 +77,7 @@ def _other_text(rows: list[dict[str, Any]]) -> None:
 
 def _other_node(rows: list[dict[str, Any]]) -> None:
     header = header_of(rows)
-    header["node"] = rows[0]["node"] = "n01"
+    header["node"] = header["attributes"]["name"] = rows[0]["node"] = "n01"
     rows[0]["header"] = packed(header)
 
 
@@ -95,6 +95,19 @@ def _with_a_blank(rows: list[dict[str, Any]]) -> None:
 
 def _other_run(rows: list[dict[str, Any]]) -> None:
     rows[5]["attempt"] = rows[5]["attempt"].replace("-2", "-1")
+
+
+def _no_number(rows: list[dict[str, Any]]) -> None:
+    rows[3]["seq"] = float("inf")
+
+
+def _attribute(name: str, value: object) -> Callable[[list[dict[str, Any]]], None]:
+    def change(rows: list[dict[str, Any]]) -> None:
+        header = header_of(rows)
+        header["attributes"][name] = value
+        rows[0]["header"] = packed(header)
+
+    return change
 
 
 def number(rows: list[dict[str, Any]]) -> None:
@@ -118,5 +131,10 @@ FORGERIES: Final[list[tuple[Callable[[list[dict[str, Any]]], None], str]]] = [
     (_zero_byte, "Line 5 .*has signs or a time that no script writes"),
     (_last_day, "Line 4 .*has signs or a time that no script writes"),
     (_with_a_blank, "Line 5 .*names somebody as no script does"),
+    (_no_number, "Line 4 .*has not what every line has"),
+    (_attribute("rack", float("inf")), "has attributes that no node has"),
+    (_attribute("pools", [["lab"]]), "has attributes that no node has"),
+    (_attribute("pools", "lab"), "has attributes that no node has"),
+    (_attribute("name", "n01"), "has attributes that no node has"),
     (_other_run, "Line 6 .*its attempt has another number"),
 ]

@@ -151,6 +151,21 @@ def test_a_denial_by_hand_is_a_denial(world: World, journals: Journals) -> None:
     assert world.chain_holds()
 
 
+def test_what_the_header_says_is_kept_without_secrets_and_inert(world: World, journals: Journals) -> None:
+    rows = rows_of(journals.second)
+    header = header_of(rows) | {"reason": "it hangs\x1b[2J, token=abcdefghijklmnopqrst", "exported_by": "ann\u202e"}
+    rows[0]["header"] = packed(header)
+
+    run = import_run(world.service, chained(rows), person=OPERATOR)
+
+    [imported] = [
+        event.fact.body["exported_by"]
+        for event in world.service.store.read(lambda reader: reader.audit_after(0, run_id=run.id, limit=100))
+        if event.fact.action == "run.imported"
+    ]
+    assert (run.reason, imported) == ("it hangs\\x1b[2J, token=[redacted]", "ann\\u202e")
+
+
 def test_an_unknown_outcome_stays_stuck_until_it_is_resolved(world: World, journals: Journals) -> None:
     run = bring(world, journals.stuck)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, StringConstraints
 
 from service.domain.by_hand import MOST_CHARACTERS
-from service.web.schemas.common import Given, Text
+from service.web.schemas.common import Given, Reason
 
 _EXAMPLE = """{"seq":1,"at":"2026-11-29T03:00:00.000000Z","boot":"...","event":"begun","by":"ann","hash":"..."}"""
 
@@ -20,4 +20,4 @@ class JournalBody(Given):
     journal: Annotated[str, StringConstraints(max_length=MOST_CHARACTERS)] = Field(
         description="The whole file, lines of JSON that are bound by hashes."
     )
-    reason: Text = Field(default="", description="Why it was played by hand, for whoever reads the record.")
+    reason: Reason = Field(default="", description="Why it was played by hand, for whoever reads the record.")
