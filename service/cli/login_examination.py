@@ -46,7 +46,11 @@ def _address(config: LoginConfig) -> Iterator[Look]:
 def _provider(oidc: OidcConfig, provider: IdentityProvider) -> Iterator[Look]:
     try:
         provider.check(oidc)
-    except (ProviderSilent, ConfigInvalid) as error:
+    except ProviderSilent as error:
+        # Its own way out is for who stands before the page.
+        way_out = f"Look from this host: curl -v {oidc.issuer.rstrip('/')}/.well-known/openid-configuration"
+        yield False, f"Nobody can sign in with {oidc.name}. {error.reason}", way_out
+    except ConfigInvalid as error:
         yield False, f"Nobody can sign in with {oidc.name}. {error.reason}", error.way_out
     else:
         yield True, f"{oidc.name} answers at {oidc.issuer}, and the client's secret can be read", ""
