@@ -268,3 +268,10 @@ def test_numbers_are_for_those_who_may_read(api: Api, world: World) -> None:
     assert 'unstick_node_runs{state="waiting"} 1.0' in metrics.text
     assert 'unstick_http_requests_total{method="POST",route="/api/v1/runs",status="202"} 1.0' in metrics.text
     assert "such" not in metrics.text
+
+
+def test_s10_what_is_asked_for_makes_no_label_of_a_number(api: Api) -> None:
+    for method, path in (("GET", "/no%22%7D%201%0Aforged%201"), ("FORGED", "/metrics"), ("GET", "/api/v1/runs/forged")):
+        api.ask(method, path)
+
+    assert "forged" not in api.ask("GET", "/metrics").text.lower()
