@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from service.domain.person import Role
 from service.web.app import create_app
 from service.web.rates import rates_of
+from tests.app.surveying import looked_at
 from tests.proof.counts import count
 from tests.support.world import World
 from tests.web.api import Api
@@ -39,6 +40,7 @@ def test_no_request_of_any_form_breaks_the_service(
     role: Role | None,
     record_property: Callable[[str, object], None],
 ) -> None:
+    looked_at(world)
     asked = Api(create_app(world.service, rates=rates_of(1_000_000)), api.tokens)
     document: dict[str, Any] = asked.app.openapi()
     document = {**document, "paths": {path: one for path, one in document["paths"].items() if path not in LEFT_OUT}}
