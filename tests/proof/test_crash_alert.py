@@ -20,7 +20,7 @@ from tests.proof.counts import count, spread
 
 pytestmark = [pytest.mark.proof, pytest.mark.needs_root]
 
-INVENTORY = "nodes: {gpu-01: {executor: local, view: private}}\n"
+INVENTORY = "nodes: {gpu-01: {executor: local, view: private, confine: off}}\n"
 RULES = """\
 sources:
   prom: {kind: alertmanager, token: prom}
