@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import structlog
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.app.service import Service
 from service.web import errors
+from service.web.limits import CLOSE
 from service.web.metrics import Metrics
 
 #: For everything that is not a page: nothing may be loaded, shown in a frame, or kept.
@@ -22,6 +23,9 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_TWO_LENGTHS = errors.http_problem(
+    400, "The request has both Content-Length and Transfer-Encoding.", way_out="Send one."
+)
 _log = structlog.get_logger(__name__)
 
 
@@ -43,8 +47,9 @@ class Edge:
         answered = _Answer(send, request_id=self._service.clock.new_id())
         scope["unstick.request_id"] = answered.request_id
         method = scope["method"]
+        app = errors.answer(_TWO_LENGTHS, headers=CLOSE, scope=scope) if _has_two_lengths(scope) else self._app
         try:
-            await self._app(scope, receive, answered)
+            await app(scope, receive, answered)
         except Exception as error:
             # The web edge, one of the two places that catch everything: recorded here, and told without its inside.
             _log.exception("request failed", request_id=answered.request_id, method=method, path=scope["path"])
@@ -105,6 +110,15 @@ class _Answer:
                 headers.setdefault(name, value)
             headers["X-Request-Id"] = self.request_id
         await self._send(message)
+
+
+def _has_two_lengths(scope: Scope) -> bool:
+    """Whether a request says in two ways where its body ends, so that a proxy may see another request in it.
+
+    RFC 9112, 6.1 lets a server refuse it, and has it close the connection in any case; h11 does neither.
+    """
+    headers = Headers(scope=scope)
+    return "content-length" in headers and "transfer-encoding" in headers
 
 
 def _route(scope: Scope) -> str:

@@ -79,6 +79,20 @@ def test_no_other_origin_is_let_in(api: Api, origin: str) -> None:
     assert [name for answer in answers for name in answer.headers if name.startswith("access-control")] == []
 
 
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/api/v1/runs"), ("GET", "/healthz"), ("POST", "/webhooks/prom")]
+)
+def test_s15_a_request_that_ends_in_two_ways_is_refused_and_its_connection_with_it(
+    api: Api, method: str, path: str
+) -> None:
+    both = {"Content-Length": "4", "Transfer-Encoding": "chunked"}
+
+    answer = api.ask(method, path, headers=both, content=b"0\r\n\r\n")
+
+    assert problem(answer) == (400, "bad_request", "The request has both Content-Length and Transfer-Encoding.")
+    assert answer.headers["connection"] == "close"
+
+
 @pytest.mark.parametrize("error", [RuntimeError("secret path /etc/x"), BrokenRule("secret path /etc/x")])
 def test_s21_a_defect_tells_nothing_of_its_inside(api: Api, world: World, error: Exception) -> None:
     answer = broken(world, api, error).get("/runs")
