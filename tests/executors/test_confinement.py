@@ -95,7 +95,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         place.executor = LocalExecutor(prefix=place.prefix)
         stack.callback(place.close)
         stuck = stack.enter_context(StuckConnection(mounts))
-        made = f"mkdir -m 755 {AT} && cd {AT} && mkdir over mounted && mount -t tmpfs none mounted && mknod -m 600 device c 1 3"
+        made = f"mkdir -m 755 {AT} && cd {AT} && mkdir over mounted && mount -t tmpfs none mounted"
+        made += " && mknod -m 600 device c 1 3"
         for file in FILES:
             made += f" && echo {file} >{file}"
         assert mounts.run(["sh", "-c", made]).returncode == 0
