@@ -167,7 +167,7 @@ def show_gate(run: dict[str, Any], gate: dict[str, Any]) -> None:
         say(f"It said more than this; what is kept of it: unstick show {run['id']} --output")
     if gate["unconfined"]:
         say(f"This check was unconfined: {gate['unconfined']}.")
-    if gate["survey"] and gate["occupants"]:
+    if gate["survey"]:
         show_survey(gate["survey"])
     _show_part("It would act on exactly:", "\n".join(gate["targets"]), nothing="It would act on nothing that is named.")
     if gate["needs_reason"]:

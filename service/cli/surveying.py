@@ -6,6 +6,7 @@ import typer
 
 from service.cli.asking import Json, client, path
 from service.cli.printing import print_json, say
+from service.domain.survey import Kind, Sight
 
 _HEADINGS = {
     "owners": "Somebody else has it",
@@ -14,6 +15,7 @@ _HEADINGS = {
     "users": "Users",
     "gpu_processes": "GPU processes",
 }
+_WORDS = {kind.value: kind.words for kind in Kind}
 
 
 def survey(
@@ -29,12 +31,20 @@ def survey(
 
 
 def show_survey(seen: dict[str, Any]) -> None:
-    """Show a survey, each kind under its heading; what could not be seen says why."""
+    """Show a survey, each kind under its heading; what was not seen says why, and what was not asked in one line."""
     for why in seen["over"]:
         say(f"A person is asked, though a rule has waived it: {why}")
     say(f"On the node at {seen['taken_at']}, by a look that no digest binds:")
     for part in seen["parts"]:
-        _show_part(part)
+        if part["sight"] != Sight.NOT_ASKED:
+            _show_part(part)
+    unasked = [f"{_WORDS.get(one['kind'], one['kind'])} ({one['why']})" for one in _unasked(seen)]
+    if unasked:
+        say(f"   Not asked, so not known: {', '.join(unasked)}")
+
+
+def _unasked(seen: dict[str, Any]) -> list[dict[str, Any]]:
+    return [part for part in seen["parts"] if part["sight"] == Sight.NOT_ASKED]
 
 
 def _show_part(part: dict[str, Any]) -> None:

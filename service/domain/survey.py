@@ -140,6 +140,12 @@ class Survey:
         rest = [f"{kind.words}: {one.told}" for kind, one in self.parts.items() if one.sight is Sight.COULD_NOT_LOOK]
         return "; ".join(filter(None, (", ".join(numbers), *rest)))
 
+    @property
+    def unasked(self) -> str:
+        """Return what nobody could be asked for, as one line, such as `pods (the node has no k8s_name)`."""
+        rest = [(kind, one) for kind, one in self.parts.items() if one.sight is Sight.NOT_ASKED]
+        return ", ".join(f"{kind.words} ({one.why})" for kind, one in rest)
+
     def counts(self) -> dict[str, int | str]:
         """Return the number of each kind, or why there is none: what the record says of it."""
         return {kind.value: part.count if part.sight is Sight.SEEN else part.told for kind, part in self.parts.items()}

@@ -83,7 +83,7 @@ def test_the_page_shows_what_runs_on_the_node_and_what_could_not_be_seen(api: Ap
     assert "kube-system/x (DaemonSet)" in said
     assert "Users: could not look: no answer" in said
     assert "0 foreign owners" in said
-    assert "jobs" not in said.partition("Why Requested")[0]
+    assert "Not asked, so not known: jobs (no controller)" in said
 
 
 def test_to_open_the_link_decides_nothing(api: Api, world: World) -> None:
