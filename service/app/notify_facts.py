@@ -121,7 +121,8 @@ class NoticeMaker:
         fact = event.fact
         run = self.reader.run(fact.run_id)
         gate = self.reader.gate(str(fact.body["gate"]))
-        node_runs = [one for one in self.reader.node_runs(run.id) if one.id == gate.node_run_id]
+        every = self.reader.node_runs(run.id)
+        node_runs = [one for one in every if one.id == gate.node_run_id]
         facts = {
             "gate": gate.id,
             "node": gate.node,
@@ -129,6 +130,7 @@ class NoticeMaker:
             "approval": gate.kind.value,
             "by": line(str(fact.body.get("decided_by") or fact.person)),
             "by_hand": "by_hand" in fact.body,
+            "ended": all(one.state.ended for one in every),
             "reason": line(str(fact.body.get("reason") or "")),
             "why": _why(run),
             "targets": [line(target) for target in gate.targets[:MOST_LINES]],

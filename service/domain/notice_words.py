@@ -298,8 +298,10 @@ def _override(notice: Notice, facts: _Inert) -> tuple[str, str, list[str]]:
         *(f"  | {each}" for each in facts.words("targets")),
         f"Why it runs: {facts.word('why')}",
         f"Look at it: unstick show {notice.run_id}",
-        f"To withdraw what is left of it: unstick cancel {notice.run_id}",
     ]
+    # A run that was played by hand has most often ended before anybody is told: nothing of it is left to withdraw.
+    if not facts.has("ended"):
+        text.append(f"To withdraw what is left of it: unstick cancel {notice.run_id}")
     return title, f"/gates/{facts.word('gate')}", text
 
 

@@ -187,3 +187,18 @@ def test_everybody_is_told_whatever_the_rules_say(make: Make) -> None:
         f"Look at it: unstick show {run.id}",
         f"To withdraw what is left of it: unstick cancel {run.id}",
     ]
+
+
+def test_no_way_to_withdraw_is_told_of_a_run_that_has_ended_meanwhile(make: Make) -> None:
+    world = allowing(make(works("strike")))
+    follower, kept = listen(world, config(NoticeRule(("oncall",), frozenset({NoticeKind.PAUSE})), receivers=(ONCALL,)))
+    run, gate = opened(world)
+    broken(world, gate)
+    world.settle()
+
+    follow(follower)
+    tell(world)
+
+    [message] = [outgoing.message for _, outgoing in kept.told]
+    assert message.title == "GATE OVERRIDDEN by operator: stronger, step strike, on gpu-01"
+    assert message.text.splitlines()[-1] == f"Look at it: unstick show {run.id}"
