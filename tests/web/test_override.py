@@ -97,6 +97,7 @@ def test_the_page_asks_once_more_and_takes_the_name_of_the_node_alone(
 
     assert f'action="/gates/{gate.id}/override"' in page.text
     assert f'action="/gates/{gate.id}/answer"' not in page.text
+    assert "You may not approve or deny this gate; all you may do is break glass, which passes it" in words(page)
     assert (first.status_code, "Every receiver of notices is told" in words(first), REASON in first.text) == (
         200,
         True,
