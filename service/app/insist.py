@@ -5,13 +5,19 @@ from collections.abc import Iterable
 from service.app.service import Service
 from service.domain.errors import Forbidden
 from service.domain.person import Permission, Person
-from service.domain.rights import EVERY_NODE, About, may
+from service.domain.rights import EVERY_NODE, About, Answer, may
 from service.domain.run import NodeRun
+
+
+def answer_for(service: Service, person: Person, permission: Permission, *, about: About) -> Answer:
+    """Return whether a person may do this, under the policy as it is now; ConfigInvalid where there is none."""
+    policy = service.policy.current()
+    return may(person, permission, about=about, rights=policy.rights, break_glass_off=policy.break_glass_off)
 
 
 def insist(service: Service, person: Person, permission: Permission, *, about: About = EVERY_NODE) -> None:
     """Raise Forbidden when a person may not do this, with what refuses it and the way out."""
-    answer = may(person, permission, about=about, rights=service.policy.current().rights)
+    answer = answer_for(service, person, permission, about=about)
     if not answer.allowed:
         raise Forbidden(answer.why, answer.way_out)
 

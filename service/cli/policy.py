@@ -10,13 +10,13 @@ import typer
 
 from service import main
 from service.app.check_rights import rights_warnings
-from service.app.insist import about_node
+from service.app.insist import about_node, answer_for
 from service.app.service import Service
 from service.cli.asking import Json
 from service.cli.printing import print_json, say, tell
 from service.domain.errors import ConfigInvalid, InvalidInput
 from service.domain.person import Permission, Person, Role
-from service.domain.rights import About, Answer, may
+from service.domain.rights import About, Answer
 from service.settings import Settings, load_settings
 from service.triggers.policy_file import load_policy
 
@@ -66,9 +66,9 @@ def explain(
     """Say whether somebody may do something, and what decides it. Exits 0 when he may, 1 when not."""
     settings = load_settings()
     about = replace(_about(settings, runbook, node=node), requesters=frozenset(requested_by or ()))
-    rights = main.with_alerts(_files(settings), settings).policy.current().rights
+    service = main.with_alerts(_files(settings), settings)
     persons = _persons(settings, who, roles=role or [], groups=frozenset(group or ()))
-    judged = [_Judged(token, may(person, what, about=about, rights=rights)) for token, person in persons]
+    judged = [_Judged(token, answer_for(service, person, what, about=about)) for token, person in persons]
     allowed = any(one.answer.allowed for one in judged)
     if json:
         print_json(_json(who, what, about=about, judged=judged))
@@ -142,7 +142,7 @@ def _say(who: str, what: Permission, *, about: About, judged: Sequence[_Judged])
     for one in judged:
         say(f"token {one.token}:" if one.token else "supposed:")
         for look in one.answer.looks:
-            say(f"  {'yes' if look.allows else 'no '}  {look.by:<9}  {look.why}")
+            say(f"  {'yes' if look.allows else 'no '}  {look.by:<11}  {look.why}")
 
 
 def _deciding(judged: Sequence[_Judged]) -> _Judged | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
-from service.domain.rights import Rights
+from service.domain.rights import BREAK_GLASS_OFF, Rights
 from service.domain.survey import NO_LIMITS, OccupantLimits
 
 
@@ -87,8 +87,15 @@ class Policy:
     rights: Rights = None
     #: Whether a gate may be overridden, by who has the role for it.
     break_glass: bool = False
+    #: Why it is off though the policy that is kept allows it; empty: nothing is known against it.
+    break_glass_doubt: str = ""
     #: Expressions of RE2's that find secrets of the house in what scripts and monitors say.
     redact: tuple[str, ...] = ()
+
+    @property
+    def break_glass_off(self) -> str:
+        """Return why no gate may be overridden, in one or two sentences; empty when one may be."""
+        return self.break_glass_doubt or ("" if self.break_glass else BREAK_GLASS_OFF)
 
     def frozen(self, now: datetime, pools: Iterable[str]) -> tuple[Freeze, datetime] | None:
         """Return the freeze that lasts longest for a node in these pools, and its end; None when there is none."""

@@ -15,6 +15,8 @@ EVERYBODY: Final = "*"
 GROUP: Final = "group:"
 #: What a role alone decides. Everything else is narrowed by the token and by the rights of the policy.
 BY_ROLE_ALONE: Final = frozenset({Permission.READ, Permission.DELIVER, Permission.TOKENS})
+#: Why no gate is overridden where no policy says anything of it.
+BREAK_GLASS_OFF: Final = "No gate may be overridden here: the policy does not say `break_glass: true`."
 #: More names are not listed.
 _MOST_NAMES: Final = 5
 
@@ -75,6 +77,8 @@ class By(StrEnum):
 
     REQUESTER = "requester"
     ROLE = "role"
+    #: The switch of the policy for overriding.
+    BREAK_GLASS = "break-glass"
     REACH = "reach"
     RIGHTS = "rights"
 
@@ -118,13 +122,17 @@ class Answer:
         return self.decided_by.way_out
 
 
-def may(person: Person, permission: Permission, *, about: About, rights: Rights) -> Answer:
-    """Return whether this person may do this, under these rights.
+def may(
+    person: Person, permission: Permission, *, about: About, rights: Rights, break_glass_off: str = BREAK_GLASS_OFF
+) -> Answer:
+    """Return whether this person may do this, under these rights; `break_glass_off` says why nobody may override.
 
     The roles of the token are the most that anybody may. The reach of the token narrows them, and so do the rights of
     the policy; neither ever adds anything. Nobody answers a gate for a second person at a run that he requested.
     """
     looks = [*_requester(person, permission, about=about), _role(person, permission)]
+    if permission is Permission.OVERRIDE:
+        looks.append(_break_glass(break_glass_off))
     if permission not in BY_ROLE_ALONE:
         looks += [_reach(person, about=about), _rights(person, permission, about=about, rights=rights)]
     return Answer(tuple(looks))
@@ -153,6 +161,13 @@ def _role(person: Person, permission: Permission) -> Look:
         return Look(By.ROLE, True, f"{person.with_roles}, which may {permission.words}.")
     way_out = way_to_role(person.name, *roles_that_may(permission))
     return Look(By.ROLE, False, f"{person.with_roles}, which may not {permission.words}.", way_out)
+
+
+def _break_glass(off: str) -> Look:
+    if not off:
+        return Look(By.BREAK_GLASS, True, "The policy says `break_glass: true`.")
+    way_out = "Ask somebody who may approve it; to allow it is a reviewed change of policy.yaml."
+    return Look(By.BREAK_GLASS, False, off, way_out)
 
 
 def _reach(person: Person, *, about: About) -> Look:

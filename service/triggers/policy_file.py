@@ -15,7 +15,7 @@ from service.app.kept_file import KeptFile
 from service.app.runbook_schema import Entry, Line, SomeTime, refuse, shown
 from service.app.runbook_yaml import Bounds, Document, Where
 from service.app.strict_file import named, read_strictly
-from service.domain.errors import InvalidInput
+from service.domain.errors import ConfigInvalid, InvalidInput
 from service.domain.known_secrets import KNOWN
 from service.domain.pattern import check_pattern, matches
 from service.domain.policy import BlastRadius, Freeze, Keep, Policy, WindowCap
@@ -161,11 +161,22 @@ class PolicyFile(Entry):
 
 
 class FilePolicy(KeptFile[Policy]):
-    """The policy of one file. A file that became wrong does not loosen anything: the last good one stays."""
+    """The policy of one file. A file that became wrong or is gone does not loosen anything: the last good one stays.
+
+    Its break-glass does not: it opens, so it is off until the file that is there says that it is on.
+    """
 
     def __init__(self, path: Path) -> None:
         """Take the path of policy.yaml; nothing is read yet."""
         super().__init__(path, _load_and_redact, word="policy", if_absent=Policy())
+
+    def look(self) -> tuple[Policy, ConfigInvalid | None]:
+        """Return the policy with why the file as it is now is not used; None when it is."""
+        policy, problem = super().look()
+        if problem is None or not policy.break_glass:
+            return policy, problem
+        doubt = f"No gate may be overridden while policy.yaml is missing or wrong: {problem.reason}"
+        return replace(policy, break_glass=False, break_glass_doubt=doubt), problem
 
 
 def load_policy(path: Path) -> Policy:

@@ -38,6 +38,7 @@ def ruled(tmp_path_factory: pytest.TempPathFactory) -> Installation:
         (("cid", "request", "second"), 1, "refused: cid has no valid token."),
         (("cid", "approve", "second", "--role", "approver", "--group", "sre"), 0, "config/policy.yaml:3 lets cid"),
         (("cid", "approve", "second", "--role", "admin", "--group", "sre"), 1, "have the role admin, which may not"),
+        (("ann", "override", "second", "--role", "break-glass"), 1, "does not say `break_glass: true`"),
         (("ann", "request", "no-such"), 2, "no-such"),
         (("ann", "request", "second", "--node", "n99"), 2, "n99"),
         (("ann", "rule", "second"), 2, "rule"),

@@ -101,6 +101,25 @@ def test_a_file_that_became_wrong_loosens_nothing(tmp_path: Path) -> None:
     assert "many" in str(policy.problem)
 
 
+@pytest.mark.parametrize("then", ["", "break_glass: maybe\n", "redact: ["], ids=["gone", "wrong", "no YAML"])
+def test_break_glass_is_off_while_the_file_that_switched_it_on_is_gone_or_wrong(tmp_path: Path, then: str) -> None:
+    said = "" if then else "There is no file "
+    on = "break_glass: true\nblast_radius: {nodes_at_once: 1}\n"
+    path = written(tmp_path, on)
+    policy = FilePolicy(path)
+    first = policy.current()
+
+    path.unlink()
+    if then:
+        written(tmp_path, then)
+    second = policy.current()
+    written(tmp_path, f"{on}# again\n")
+
+    assert first == policy.current() == Policy(BlastRadius(nodes_at_once=1), break_glass=True)
+    assert (second.blast_radius, second.break_glass) == (first.blast_radius, False)
+    assert second.break_glass_off.startswith(f"No gate may be overridden while policy.yaml is missing or wrong: {said}")
+
+
 def test_rights_are_read_with_their_lines_and_a_role_stands_for_all_that_it_acts_with(tmp_path: Path) -> None:
     path = written(
         tmp_path,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from service.domain.person import Permission, Person, Role, granted
 from service.domain.reach import EVERYTHING, Reach
-from service.domain.rights import BY_ROLE_ALONE, About, By, Right, may
+from service.domain.rights import BREAK_GLASS_OFF, BY_ROLE_ALONE, About, By, Right, may
 
 ABOUT = About("node-facts", frozenset({"h100", "lab"}), "gpu-01", "run-1")
 ANN = Person("ann", frozenset({Role.OPERATOR, Role.APPROVER}))
@@ -86,7 +86,28 @@ def test_an_admin_answers_no_gate_whatever_the_rights_say() -> None:
 def test_with_rights_what_no_entry_allows_is_refused(permission: Permission) -> None:
     everybody = ann(*Role)
 
-    assert not may(everybody, permission, about=ABOUT, rights=[]).allowed
+    assert not may(everybody, permission, about=ABOUT, rights=[], break_glass_off="").allowed
+
+
+@pytest.mark.parametrize(
+    ("off", "allowed", "why"),
+    [
+        ("", True, "The policy has no `rights`, so the roles of tokens decide alone."),
+        (BREAK_GLASS_OFF, False, "No gate may be overridden here: the policy does not say `break_glass: true`."),
+        ("policy.yaml is gone.", False, "policy.yaml is gone."),
+    ],
+)
+def test_overriding_takes_the_switch_of_the_policy_whatever_roles_and_rights_say(
+    off: str, allowed: bool, why: str
+) -> None:
+    breaker = ann(Role.BREAK_GLASS)
+
+    answer = may(breaker, Permission.OVERRIDE, about=ABOUT, rights=None, break_glass_off=off)
+    with_a_right = may(breaker, Permission.OVERRIDE, about=ABOUT, rights=[right("ann")], break_glass_off=off)
+
+    assert (answer.allowed, answer.why, with_a_right.allowed) == (allowed, why, allowed)
+    assert [look.by for look in answer.looks] == [By.ROLE, By.BREAK_GLASS, By.REACH, By.RIGHTS]
+    assert not may(breaker, Permission.OVERRIDE, about=ABOUT, rights=None).allowed
 
 
 @pytest.mark.parametrize("permission", sorted(BY_ROLE_ALONE))
@@ -189,13 +210,13 @@ matters = st.builds(
 def test_reach_rights_and_requests_only_ever_narrow_what_the_roles_grant(
     person: Person, permission: Permission, about: About, rights: list[Right] | None
 ) -> None:
-    answer = may(person, permission, about=about, rights=rights)
+    answer = may(person, permission, about=about, rights=rights, break_glass_off="")
 
     grants = any(permission in granted(role) for role in person.roles)
     wider = Person(person.name, person.roles, EVERYTHING, person.groups)
     assert grants or not answer.allowed
-    assert not answer.allowed or may(wider, permission, about=about, rights=rights).allowed
-    assert not answer.allowed or may(person, permission, about=about, rights=None).allowed
+    assert not answer.allowed or may(wider, permission, about=about, rights=rights, break_glass_off="").allowed
+    assert not answer.allowed or may(person, permission, about=about, rights=None, break_glass_off="").allowed
     assert not answer.allowed or permission is not Permission.APPROVE or person.name not in about.requesters
 
 

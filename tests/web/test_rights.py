@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from service.app.tokens import create_token
 from service.domain.person import Permission, Role
 from service.domain.policy import Policy
@@ -10,6 +12,7 @@ from service.domain.rights import Right
 from tests.app.alerting import Fixed
 from tests.support.world import World
 from tests.web.api import Api
+from tests.web.browsing import opened
 
 
 def test_a_token_for_another_pool_reads_everything_and_acts_on_nothing(world: World, api: Api) -> None:
@@ -33,6 +36,21 @@ def test_a_token_for_another_pool_reads_everything_and_acts_on_nothing(world: Wo
     assert answers[0].json()["detail"] == told
     assert (seen["may_answer"], seen["check_output"]["stdout"]) == (False, "connection 57 is stuck\n")
     assert seen["may_not_because"].startswith("ann's token is for pools a100 alone")
+
+
+@pytest.mark.parametrize("policy", [Policy(), Policy(break_glass=True), Policy(break_glass_doubt="It is gone.")])
+def test_what_is_said_of_overriding_is_what_overriding_says(world: World, api: Api, policy: Policy) -> None:
+    gate = opened(world, api, "gpu-02")
+    world.service = replace(world.service, policy=Fixed(policy))
+    api.app.state.service = world.service
+
+    said = api.get("/policy/explain", role=Role.BREAK_GLASS, what="override", node="gpu-02").json()
+    body = {"digest": gate.digest, "reason": "nobody else answers"}
+    done = api.post(f"/approvals/{gate.id}/override", body, role=Role.BREAK_GLASS)
+
+    assert [look["by"] for look in said["looks"]] == ["role", "break-glass", "reach", "rights"]
+    assert (said["allowed"], done.status_code) == ((True, 200) if policy.break_glass else (False, 403))
+    assert policy.break_glass or done.json()["detail"] == said["why"] == policy.break_glass_off
 
 
 def test_it_is_explained_what_decides(world: World, api: Api) -> None:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from service.app.insist import about_node
-from service.domain.rights import About, may
+from service.app.insist import about_node, answer_for
+from service.domain.rights import About
 from service.web.auth import Reads
 from service.web.errors import declared
 from service.web.routes.common import API, Serving, operation_id
@@ -29,5 +29,5 @@ def explain_policy(service: Serving, person: Reads, query: Annotated[ExplainQuer
     if query.node is not None:
         service.inventory.current().node(query.node)
         about = replace(about_node(service, query.node), runbook=query.runbook)
-    answer = may(person, query.what, about=about, rights=service.policy.current().rights)
+    answer = answer_for(service, person, query.what, about=about)
     return Explained.of(person.name, query.what, about=about, answer=answer)
