@@ -104,6 +104,25 @@ def test_an_operator_may_not_answer_a_second_person_gate(api: Api, second_person
     assert "an approver who did not request it" in answer.json()["way_out"]
 
 
+def test_who_lacks_the_role_is_sent_for_the_one_that_this_gate_takes(
+    api: Api, confirm: dict[str, Any], second_person: dict[str, Any]
+) -> None:
+    told = []
+    for gate in (confirm, second_person):
+        for verb in ("approve", "deny"):
+            body = {"digest": gate["digest"], "reason": "x"}
+            answer = api.post(f"/approvals/{gate['id']}/{verb}", body, role=Role.ADMIN)
+            told.append((answer.status_code, answer.json()["detail"], answer.json()["way_out"].partition(". ")[0]))
+    seen = api.get(f"/approvals/{second_person['id']}", role=Role.ADMIN).json()
+    source = api.post(f"/approvals/{second_person['id']}/approve", {"digest": "0" * 64}, role=Role.SOURCE)
+
+    refused = "admin's token has the role admin, which may not answer this gate."
+    assert told[:2] == [(403, refused, "It takes the role operator or approver")] * 2
+    assert told[2:] == [(403, refused, "It takes the role approver")] * 2
+    assert seen["may_not_because"].startswith(f"{refused} It takes the role approver.")
+    assert problem(source) == (403, "forbidden", "source's token has the role source, which may not decide.")
+
+
 class TestARequesterWithEveryRole:
     """One person, two tokens: the second one does not make a second person."""
 

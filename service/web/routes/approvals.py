@@ -11,6 +11,7 @@ from service.app.override import Override, override
 from service.domain.errors import BrokenRule, UnstickError
 from service.web.auth import Decides, Overrides, Reads
 from service.web.errors import declared, declared_with_body, problem_of
+from service.web.gate_needs import Answers
 from service.web.routes.common import API, GateId, Serving, operation_id
 from service.web.schemas.common import Listed
 from service.web.schemas.gate import (
@@ -56,14 +57,14 @@ def show_approval(service: Serving, person: Reads, gate_id: GateId) -> ApprovalI
 
 
 @router.post("/{gate_id}/approve", summary="Approve", responses=declared_with_body(404, 409))
-def approve_gate(service: Serving, person: Decides, gate_id: GateId, body: Approve) -> GateDetail:
+def approve_gate(service: Serving, person: Answers, gate_id: GateId, body: Approve) -> GateDetail:
     """Agree to exactly what was shown; the digest proves that it is what would run."""
     answered = decide(service, Decision(gate_id, body.digest, approve=True, reason=body.reason), person=person)
     return GateDetail.of(answered)
 
 
 @router.post("/{gate_id}/deny", summary="Deny", responses=declared_with_body(404, 409))
-def deny_gate(service: Serving, person: Decides, gate_id: GateId, body: Deny) -> GateDetail:
+def deny_gate(service: Serving, person: Answers, gate_id: GateId, body: Deny) -> GateDetail:
     """Refuse what a gate asks for; the run ends on that node, and its undoing steps play."""
     answered = decide(service, Decision(gate_id, body.digest, approve=False, reason=body.reason), person=person)
     return GateDetail.of(answered)
