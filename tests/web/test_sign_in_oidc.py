@@ -17,7 +17,8 @@ from service.app.tokens import create_token
 from service.domain.login import LoginConfig
 from service.domain.person import Person, Role
 from service.login.oidc import OidcProvider
-from service.web import flows, sessions
+from service.web import flows, kept_refusal, sessions
+from service.web.page_paths import OIDC_BACK, SIGN_IN
 from tests.login.signing_in import Said, config_for
 from tests.support.world import SteppedClock, World
 from tests.web.api import Api
@@ -39,6 +40,14 @@ class Jar(Browser):
         back = httpx.get(answer.headers["location"], trust_env=False).headers["location"]
         assert back.startswith("http://unstick.test/sign-in/oidc/back?")
         return f"{urlsplit(back).path}?{urlsplit(back).query}"
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        """Get a page; where a provider's answer was refused, the door that it is led to."""
+        answer = super().get(path, **headers)
+        if path.startswith(OIDC_BACK) and answer.headers.get("location") == SIGN_IN:
+            assert f"{sessions.COOKIE}=" not in answer.headers["set-cookie"]
+            return super().get(SIGN_IN)
+        return answer
 
     def sign_in_by_provider(self, to: str = "/gates") -> httpx.Response:
         """Sign in from the button to the end."""
@@ -261,6 +270,25 @@ def test_a_refusal_of_the_provider_is_told_and_its_own_words_are_not(jar: Jar, p
 
     assert "Example SSO has not signed you in (access_denied)." in words(told)
     assert ("call 555" in inert.text, "it does not say why" in words(inert)) == (False, True)
+
+
+def test_a_refusal_leaves_no_code_in_the_address_and_is_shown_once(jar: Jar, provider: OidcServer) -> None:
+    provider.person["groups"] = ["staff"]
+    back = jar.begin()
+
+    led = Browser.get(jar, back)
+    shown, again = jar.get(SIGN_IN), jar.get(SIGN_IN)
+
+    assert (led.status_code, led.headers["location"], shown.status_code, again.status_code) == (303, SIGN_IN, 401, 200)
+    told = ["no group of his has a role here" in words(page) for page in (shown, again)]
+    assert told == [True, False]
+
+
+@pytest.mark.parametrize("value", ["", "!", "NDAx", "MjAwIHdlbGw", "/w"])
+def test_a_kept_refusal_that_cannot_be_ours_shows_the_plain_door(jar: Jar, value: str) -> None:
+    jar.cookies[kept_refusal.COOKIE] = value
+
+    assert (jar.get(SIGN_IN).status_code, 'role="alert"' in jar.get(SIGN_IN).text) == (200, False)
 
 
 def test_without_a_provider_there_is_no_button_and_no_way(api: Api, jar: Jar, said: Said) -> None:

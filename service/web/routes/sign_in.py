@@ -12,6 +12,7 @@ from service.domain.errors import Unauthenticated
 from service.domain.login import Identity
 from service.web.door import address_of, door, failed_in, identity_in
 from service.web.failed_sign_ins import WINDOW
+from service.web.kept_refusal import Refusal, drop_refusal, kept_refusal
 from service.web.page_needs import Form, VisitReads, read_form, visit_in
 from service.web.page_paths import SIGN_IN, safe_next
 from service.web.routes.common import Serving, operation_id
@@ -31,6 +32,9 @@ def show_sign_in(
 
     Whoever has just signed out is not signed in again by the proxy before he has said so.
     """
+    refusal = kept_refusal(request.headers)
+    if refusal is not None:
+        return _show_refusal(service, request, refusal)
     if visit_in(request) is not None:
         return RedirectResponse(safe_next(to), 303)
     identity = identity_in(request)
@@ -67,6 +71,14 @@ def sign_out(service: Serving, visit: VisitReads) -> Response:
     known = visit.session.known
     answer = RedirectResponse(f"{SIGN_IN}?out={known.by if isinstance(known, Identity) else 1}", 303)
     take(answer)
+    return answer
+
+
+def _show_refusal(service: Service, request: Request, refusal: Refusal) -> Response:
+    """Show why a provider's answer signed nobody in, once."""
+    headers = _CHALLENGE if refusal.status == 401 else {}
+    answer = door(service, request, to="", refused=refusal.words, status=refusal.status, headers=headers)
+    drop_refusal(answer)
     return answer
 
 

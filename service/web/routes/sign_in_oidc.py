@@ -14,6 +14,7 @@ from service.domain.login import LoginConfig, OidcConfig
 from service.web.door import address_of, door, failed_in
 from service.web.failed_sign_ins import WINDOW
 from service.web.flows import Flows, flow_cookie, give_flow, take_flow
+from service.web.kept_refusal import Refusal, lead_to_door
 from service.web.page_paths import OIDC, OIDC_BACK, safe_next
 from service.web.routes.common import Serving, operation_id
 from service.web.sessions import give, secret_of
@@ -33,26 +34,26 @@ def begin_oidc(service: Serving, request: Request, to: Annotated[str, Query(alia
         begun = _flows(request).begin(safe_next(to), redirect_uri=_back(config), now=service.clock.now())
         answer = RedirectResponse(service.provider.address(oidc, begun.flow), 303)
     except (NotFound, ProviderSilent, ConfigInvalid) as error:
-        return _refused(service, request, error, to=to)
+        refusal = _refusal(request, error)
+        return door(service, request, to=to, refused=refusal.words, status=refusal.status)
     give_flow(answer, begun.cookie)
     return answer
 
 
 @router.get(OIDC_BACK)
 def end_oidc(service: Serving, request: Request) -> Response:
-    """Open a session for whom the provider vouches; lead on to where he wanted to go."""
+    """Open a session for whom the provider vouches; lead on to where he wanted to go, or to the door with why not."""
     address, now, failed = address_of(request), service.clock.now(), failed_in(request)
     if not failed.may_try(address, now=now):
         seconds = int(WINDOW.total_seconds())
-        refused = f"Signing in has failed too often from your address. Wait {seconds} seconds, then try once more."
-        again = {"Retry-After": str(seconds)}
-        return door(service, request, to="", refused=refused, status=429, headers=again)
+        words = f"Signing in has failed too often from your address. Wait {seconds} seconds, then try once more."
+        return lead_to_door(Refusal(words, 429))
     try:
         opened, to = _opened(service, request, address=address)
     except (Unauthenticated, NotFound, ProviderSilent, ConfigInvalid) as error:
         if isinstance(error, Unauthenticated):
             failed.count(address, now=now)
-        answer = _refused(service, request, error, to="")
+        answer = lead_to_door(_refusal(request, error))
         take_flow(answer)
         return answer
     led = RedirectResponse(safe_next(to), 303)
@@ -85,15 +86,12 @@ def _given(request: Request) -> dict[str, str]:
     return given
 
 
-def _refused(service: Service, request: Request, error: UnstickError, *, to: str) -> Response:
+def _refusal(request: Request, error: UnstickError) -> Refusal:
     """Say why nobody was signed in; what is wrong with our own files is for the log."""
     _log.warning("sign_in.refused", address=address_of(request), reason=error.reason)
     if isinstance(error, ConfigInvalid):
-        refused, status = "Signing in so is set up wrongly here. The log of the service says how; a token works.", 503
-    else:
-        refused, status = str(error), error.status
-    headers = {"WWW-Authenticate": 'Bearer realm="unstick"'} if status == 401 else {}
-    return door(service, request, to=to, refused=refused, status=status, headers=headers)
+        return Refusal("Signing in so is set up wrongly here. The log of the service says how; a token works.", 503)
+    return Refusal(str(error), error.status)
 
 
 def _oidc(config: LoginConfig) -> OidcConfig:
