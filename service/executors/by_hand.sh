@@ -691,7 +691,8 @@ end_stuck() {
 
 say_import() {
   say "The journal is $journal" 'When the service is back, on your own machine:' \
-    "  ssh $node sudo cat $journal >$run.journal" "  unstick import $run.journal --reason 'why it was done by hand'"
+    "  ssh $node sudo cat $journal >$run.journal" "  unstick import $run.journal --reason 'why it was done by hand'" \
+    "  unstick show $run"
 }
 
 end_run() {

@@ -53,8 +53,10 @@ def journals(tmp_path_factory: pytest.TempPathFactory) -> Journals:
         own.mkdir()
         by_hand = export(planner, own, name, **params)
         _, seen = by_hand.play(*answers)
-        assert "The journal is" in seen, seen
-        return by_hand.journal.read_text()
+        journal = by_hand.journal.read_text()
+        # The name of the file is not the whole id, so whoever has played it is told the command that shows the run.
+        assert f"  unstick show {json.loads(journal.partition(chr(10))[0])['run']}" in seen, seen
+        return journal
 
     second = played("second", *SECOND_ANSWERS)
     made = Journals(
