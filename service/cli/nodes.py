@@ -1,9 +1,10 @@
 """`unstick nodes`: list those of a running service; check and add them on the files of this host."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -135,18 +136,24 @@ def check(
     endpoints = _endpoints(inventory, names or [])
     for belief in beliefs(endpoints):
         tell(belief)
-    rows: list[NodeCheck] = []
     with closing(main.build_executors(clock)) as executors:
-        for row in check_nodes(endpoints, executors, clock=clock, service_id=main.service_id(settings)):
-            rows.append(row)
-            if not json:
-                say(f"{row.node}  {'ready' if row.failed is None else f'NOT READY, {row.failed}'}: {row.why}")
+        checked = check_nodes(endpoints, executors, clock=clock, service_id=main.service_id(settings))
+        rows = list(checked if json else say_rows(checked))
     if json:
         print_json([_as_json(row) for row in rows])
     unclear = {} if names else inventory.refused
     for reason in unclear.values():
         tell(reason)
     raise typer.Exit(0 if all(row.ready for row in rows) and not unclear else 1)
+
+
+def say_rows(rows: Iterable[NodeCheck]) -> Iterator[NodeCheck]:
+    """Say each row and hand it on; nodes that stand side by side and fail at the same share a line, all named."""
+    for (failed, why, _), some in groupby(rows, lambda row: (row.failed, row.why, row.node if row.ready else "")):
+        alike = list(some)
+        names = ", ".join(row.node for row in alike)
+        say(f"{names}  {'ready' if failed is None else f'NOT READY, {failed}'}: {why}")
+        yield from alike
 
 
 def add(
