@@ -16,11 +16,12 @@ from service.cli.asking import Json
 from service.cli.printing import print_json, say, tell
 from service.domain.errors import ConfigInvalid, InvalidInput
 from service.domain.person import Permission, Person, Role
+from service.domain.person_name import is_among
 from service.domain.rights import About, Answer
 from service.settings import Settings, load_settings
 from service.triggers.policy_file import load_policy
 
-_WHAT: Final = "|".join(one for one in Permission if one not in (Permission.DELIVER, Permission.TOKENS))
+_WHAT: Final = ", ".join(Permission)
 
 commands = typer.Typer(
     help="How far alerts may go, and who may do what.",
@@ -47,7 +48,9 @@ class _Judged:
 @commands.command()
 def explain(
     who: Annotated[str, typer.Argument(metavar="WHO", help="A person, as `unstick token list` names him.")],
-    what: Annotated[Permission, typer.Argument(metavar="WHAT", help=f"{_WHAT}. `approve` is for a second person.")],
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", help=f"One of {_WHAT}. `approve` is for a second person's gate.")
+    ],
     runbook: Annotated[
         str | None, typer.Argument(metavar="[RUNBOOK]", show_default=False, help="With it; without: with every one.")
     ] = None,
@@ -64,16 +67,19 @@ def explain(
     json: Json = False,
 ) -> None:
     """Say whether somebody may do something, and what decides it. Exits 0 when he may, 1 when not."""
+    wanted = _wanted(what)
     settings = load_settings()
     about = replace(_about(settings, runbook, node=node), requesters=frozenset(requested_by or ()))
     service = main.with_alerts(_files(settings), settings)
     persons = _persons(settings, who, roles=role or [], groups=frozenset(group or ()))
-    judged = [_Judged(token, answer_for(service, person, what, about=about)) for token, person in persons]
+    judged = [_Judged(token, answer_for(service, person, wanted, about=about)) for token, person in persons]
+    # He is shown as the service knows him, however he was typed.
+    who = next((person.name for _, person in persons), who)
     allowed = any(one.answer.allowed for one in judged)
     if json:
-        print_json(_json(who, what, about=about, judged=judged))
+        print_json(_json(who, wanted, about=about, judged=judged))
     else:
-        _say(who, what, about=about, judged=judged)
+        _say(who, wanted, about=about, judged=judged)
     raise typer.Exit(0 if allowed else 1)
 
 
@@ -98,6 +104,14 @@ def check(
     for finding in warnings:
         say(str(finding))
     tell(f"{path}: 0 errors, {len(warnings)} warnings")
+
+
+def _wanted(what: str) -> Permission:
+    """Return what is asked about; InvalidInput for a word that is nothing to do."""
+    try:
+        return Permission(what)
+    except ValueError as error:
+        raise InvalidInput(f"WHAT is {what!r}, and nobody can do that here.", f"It is one of {_WHAT}.") from error
 
 
 def _files(settings: Settings) -> Service:
@@ -125,7 +139,7 @@ def _persons(
     with closing(main.open_store(settings, clock, must_exist=True)) as store:
         tokens = store.read(lambda reader: reader.tokens())
     now = clock.now()
-    mine = [token for token in tokens if token.person == who and token.valid(now)]
+    mine = [token for token in tokens if is_among(token.person, [who]) and token.valid(now)]
     return [(token.name, replace(token.owner, groups=groups)) for token in mine]
 
 

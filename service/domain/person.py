@@ -47,7 +47,15 @@ class Permission(StrEnum):
     @property
     def words(self) -> str:
         """Return it after `may`, in a sentence."""
-        return "answer this gate" if self in (Permission.DECIDE, Permission.APPROVE) else str(self)
+        match self:
+            case Permission.DECIDE | Permission.APPROVE:
+                return "answer this gate"
+            case Permission.TOKENS:
+                return "make or revoke tokens"
+            case Permission.DELIVER:
+                return "deliver alerts"
+            case _:
+                return str(self)
 
 
 _GRANTS: dict[Role, frozenset[Permission]] = {

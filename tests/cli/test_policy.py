@@ -35,13 +35,15 @@ def ruled(tmp_path_factory: pytest.TempPathFactory) -> Installation:
         (("bob", "approve", "second", "--node", "n00"), 0, "config/policy.yaml:3 lets bob answer this gate"),
         (("bob", "approve", "second", "--requested-by", "Bob"), 1, "bob requested this run and may not answer"),
         (("bob", "request", "second"), 1, "bob's token has the role approver, which may not request."),
+        (("Ann", "request", "second", "--node", "n00"), 0, "allowed: ann request"),
+        (("ann", "tokens"), 1, "which may not make or revoke tokens."),
         (("cid", "request", "second"), 1, "refused: cid has no valid token."),
         (("cid", "approve", "second", "--role", "approver", "--group", "sre"), 0, "config/policy.yaml:3 lets cid"),
         (("cid", "approve", "second", "--role", "admin", "--group", "sre"), 1, "have the role admin, which may not"),
         (("ann", "override", "second", "--role", "break-glass"), 1, "does not say `break_glass: true`"),
         (("ann", "request", "no-such"), 2, "no-such"),
         (("ann", "request", "second", "--node", "n99"), 2, "n99"),
-        (("ann", "rule", "second"), 2, "rule"),
+        (("ann", "rule", "second"), 2, "WHAT is 'rule', and nobody can do that here.\nIt is one of read, request,"),
     ],
 )
 def test_it_says_who_may_what_and_what_decides(
