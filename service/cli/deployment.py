@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from service import main
 from service.app.load_runbooks import RunbookFolder
 from service.app.ports import AuditFilter
-from service.cli.seen import Seen
+from service.cli.seen import Seen, noted
 from service.domain.audit import AuditEvent
 from service.domain.errors import NotFound, UnstickError
 from service.domain.person import Permission, Role, Token
@@ -25,11 +25,12 @@ def deployment(settings: Settings) -> Iterator[Seen]:
     """Look at address, user, tokens and what the files name; nothing is changed and nobody is asked."""
     if not settings.loopback:
         said = f"The service listens on {settings.host}, where others reach it, and speaks no TLS itself."
-        yield Seen(True, f"{said} Put a proxy before it that does: docs/operations.md")
+        yield noted(f"{said} Put a proxy before it that does: docs/operations.md")
     if os.geteuid() == 0:
-        yield Seen(True, "This is root. The service needs that for nodes of executor local alone: give it its own user")
+        yield noted("This is root. The service needs that for nodes of executor local alone: give it its own user")
     if not (settings.config / "policy.yaml").exists():
-        yield Seen(True, f"{settings.config / 'policy.yaml'}: none, so the defaults bound what alerts may do")
+        said = f"{settings.config / 'policy.yaml'}: none, so the defaults bound what alerts may do"
+        yield noted(f"{said}. A service that has read one goes on with that until it starts anew, with break-glass off")
     yield from _notices(settings)
     yield from _record(settings)
 
@@ -70,6 +71,7 @@ def _record(settings: Settings) -> Iterator[Seen]:
     except UnstickError:
         return  # told of the database already
     yield from _tokens(tokens)
+    yield from _break_glass(settings, tokens)
     yield from _sources(settings, tokens)
     for event in newest:
         yield from _newest(event, now=clock.now())
@@ -78,9 +80,7 @@ def _record(settings: Settings) -> Iterator[Seen]:
 def _newest(event: AuditEvent, *, now: datetime) -> Iterator[Seen]:
     """Say what to keep of the record elsewhere, and whether the clock is behind it."""
     head = f"{event.seq}:{event.hash}"
-    yield Seen(
-        True, f"The record ends at {head}: kept elsewhere, `unstick audit verify --expect` shows what is cut off"
-    )
+    yield noted(f"The record ends at {head}: kept elsewhere, `unstick audit verify --expect` shows what is cut off")
     if event.at - now > _CLOCK:
         said = f"The clock of this machine says {now:%Y-%m-%d %H:%M} UTC, and the record's newest event is of"
         way_out = "Set the clock (timedatectl), before anything else: gates and tokens end by it."
@@ -102,6 +102,21 @@ def _sources(settings: Settings, tokens: Sequence[Token]) -> Iterator[Seen]:
             yield Seen(False, f"{said} has the role source.", way_out)
 
 
+def _break_glass(settings: Settings, tokens: Sequence[Token]) -> Iterator[Seen]:
+    """Say who could override gates, where the policy lets anybody."""
+    service = main.with_alerts(main.files_service(settings, clock=main.SystemClock()), settings)
+    try:
+        if not service.policy.current().break_glass:
+            return
+    except UnstickError:
+        return  # told of the file already
+    names = sorted(token.name for token in tokens if token.owner.may(Permission.OVERRIDE))
+    if names:
+        yield noted(f"break-glass is on; tokens with the role: {', '.join(names)}")
+    else:
+        yield noted("break-glass is on, but no token has the role")
+
+
 def _tokens(tokens: Sequence[Token]) -> Iterator[Seen]:
     """Name the tokens that never end, and say when nobody could pause alerts."""
     endless = sorted(token.name for token in tokens if token.expires_at is None)
@@ -109,6 +124,6 @@ def _tokens(tokens: Sequence[Token]) -> Iterator[Seen]:
         some = ", ".join(endless[:_MOST_NAMES]) + (
             f" (and {len(endless) - _MOST_NAMES} more)" * (len(endless) > _MOST_NAMES)
         )
-        yield Seen(True, f"Tokens that never end: {some}. `unstick token create --expires` bounds the next ones")
+        yield noted(f"Tokens that never end: {some}. `unstick token create --expires` bounds the next ones")
     if not any(Role.ADMIN in token.roles for token in tokens):
-        yield Seen(True, "No token has the role admin, so nobody can pause alerts: unstick token create --role admin")
+        yield noted("No token has the role admin, so nobody can pause alerts: unstick token create --role admin")

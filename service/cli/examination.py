@@ -10,7 +10,7 @@ from service.app.finding import Severity
 from service.app.lint import lint_files, runbook_files
 from service.app.load_runbooks import RunbookFolder
 from service.cli.deployment import deployment
-from service.cli.seen import Seen
+from service.cli.seen import Seen, noted
 from service.domain.errors import ConfigInvalid, SourceSilent, UnstickError
 from service.domain.logins import beliefs
 from service.domain.node import Endpoint, ExecutorKind, Inventory
@@ -61,7 +61,7 @@ def _runbooks(folder: Path) -> Iterator[Seen]:
         yield Seen(bool(files), f"{folder}: {len(files)} runbooks, none with an error")
     yield from _others_may_write(folder, *files, *folder.glob("lib/*.sh"))
     if shutil.which("shellcheck") is None:
-        yield Seen(True, "shellcheck is not installed; `unstick lint` looks less closely without it")
+        yield noted("shellcheck is not installed; `unstick lint` looks less closely without it")
 
 
 def _inventory(path: Path) -> Iterator[Seen]:

@@ -47,7 +47,7 @@ def doctor() -> None:
     bad = 0
     for finding in examine(settings):
         bad += not finding.good
-        say(f"{'good' if finding.good else 'BAD '}  {finding.text}")
+        say(f"{finding.word}  {finding.text}")
         if finding.way_out:
             say(f"      {finding.way_out}")
     raise typer.Exit(1 if bad else 0)

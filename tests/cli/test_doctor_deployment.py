@@ -8,6 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from service.app.tokens import create_token
+from service.cli.seen import Seen, noted
 from service.domain.person import Role
 from service.main import open_store, record_service
 from service.settings import Settings
@@ -57,15 +58,41 @@ def test_doctor_says_what_of_tokens_links_and_clock_would_be_found_out_too_late(
     assert [line.split()[3] for line in told] == ["prom", "other"]
     assert "      unstick token create --name prom --role source" in lines
     assert (
-        f"good  The record ends at {head}: kept elsewhere, `unstick audit verify --expect` shows what is cut off"
+        f"note  The record ends at {head}: kept elsewhere, `unstick audit verify --expect` shows what is cut off"
         in lines
     )
     assert any(line.startswith("BAD   The clock of this machine says ") and "2099-01-01" in line for line in lines)
     assert any(line.startswith("BAD   `base_url` of notify.yaml is https://ops.example.net/unstick") for line in lines)
     assert "BAD   notify.yaml names the runbook lok, which is not there." in lines
-    assert any(line.startswith("good  The service listens on 0.0.0.0, where others reach it") for line in lines)
-    assert any(line.startswith("good  Tokens that never end: idle.") for line in lines)
-    assert any(line.startswith("good  No token has the role admin") for line in lines)
+    assert any(line.startswith("note  The service listens on 0.0.0.0, where others reach it") for line in lines)
+    assert any(line.startswith("note  Tokens that never end: idle.") for line in lines)
+    assert any(line.startswith("note  config/policy.yaml: none,") and "with break-glass off" in line for line in lines)
+    assert any(line.startswith("note  No token has the role admin") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("policy", "roles", "told"),
+    [
+        ("break_glass: true\n", [Role.BREAK_GLASS], ["note  break-glass is on; tokens with the role: breaker"]),
+        ("break_glass: true\n", [Role.OPERATOR], ["note  break-glass is on, but no token has the role"]),
+        ("break_glass: false\n", [Role.BREAK_GLASS], []),
+    ],
+)
+def test_doctor_says_that_break_glass_is_on_and_who_could_use_it(
+    place: Installation, policy: str, roles: list[Role], told: list[str]
+) -> None:
+    (place.folder / "config" / "policy.yaml").write_text(policy)
+    place.token("breaker", *roles)
+
+    lines = place("doctor").stdout.splitlines()
+
+    assert [line for line in lines if "break-glass is" in line] == told
+
+
+def test_what_is_advice_is_not_called_good() -> None:
+    words = [seen.word for seen in (Seen(True, "x"), Seen(False, "x"), noted("x"))]
+
+    assert words == ["good", "BAD ", "note"]
 
 
 def test_doctor_says_of_a_provider_that_is_silent_how_to_look_for_it_from_here(place: Installation) -> None:
