@@ -11,8 +11,8 @@ from service.app.override import Override, override
 from service.domain.errors import BrokenRule, UnstickError
 from service.web.auth import Decides, Overrides, Reads
 from service.web.errors import declared, declared_with_body, problem_of
-from service.web.gate_needs import Answers
 from service.web.routes.common import API, GateId, Serving, operation_id
+from service.web.routes.gate_needs import Answers
 from service.web.schemas.common import Listed
 from service.web.schemas.gate import (
     AllDecided,
