@@ -26,11 +26,11 @@ from service.app.resolve import resolve
 from service.app.retry_run import retry_run
 from service.app.tokens import authenticate, create_token, revoke_token
 from service.domain.audit import FIRST_HASH, AuditEvent
-from service.domain.errors import UnstickError
+from service.domain.errors import Unauthenticated, UnstickError
 from service.domain.person import Person, Role
 from service.domain.plan import gate_digest
 from service.domain.policy import Policy
-from service.domain.run import Gate, NodeRun, ResolveAs, Run
+from service.domain.run import Gate, GateState, NodeRun, ResolveAs, Run
 from service.domain.runbook import ApprovalKind
 from service.domain.script import OutputChunk, Report, ReportState, ScriptKind, ScriptOrder
 from service.executors.scripted import Answer, Place, ScriptedExecutor, exits
@@ -58,7 +58,8 @@ def _table() -> dict[Place, list[Answer]]:
     for node in NODES:
         for step in steps:
             answers[node, step, ScriptKind.CHECK] = [exits(0, targets=["it"])]
-            answers[node, step, ScriptKind.RUN] = [exits(0), _LOST, exits(0), exits(1)] * 50
+            first = [_LOST] if step == "strike" else []
+            answers[node, step, ScriptKind.RUN] = [*first, exits(0), exits(0), _LOST, exits(1)] * 50
             answers[node, step, ScriptKind.VERIFY] = [exits(0), exits(77), exits(0)] * 50
         answers[node, "give-back", ScriptKind.RUN] = [exits(0)]
         answers[node, "give-back", ScriptKind.VERIFY] = [exits(0)]
@@ -105,7 +106,7 @@ class GateMachine(RuleBasedStateMachine):
         self.folder = Path(mkdtemp(prefix="unstick-gates-"))
         self.runbooks = self.folder / "runbooks"
         shutil.copytree(SOURCES, self.runbooks)
-        self.policy = SomePolicy()
+        self.policy = SomePolicy(Policy(break_glass=True))
         self.nodes = ScriptedExecutor(_table())
         self.world = World.build(
             f"sqlite:///{self.folder}/unstick.db",
@@ -132,25 +133,48 @@ class GateMachine(RuleBasedStateMachine):
             self.tokens[name] = create_token(self.world.service, name, roles=roles, person=name, by="test")
 
     def does(self, what: str, name: str, act: Callable[[Person], object]) -> None:
-        """Let a person do something by his token, and note whether it was refused."""
+        """Let a person do something by his token, and note whether it was refused; without one he gets another."""
         try:
             act(authenticate(self.world.service, self.tokens[name]))
+        except Unauthenticated:
+            self.played[f"{what} refused: Unauthenticated"] += 1
+            self.new_token(name)
         except UnstickError as refusal:
             self.played[f"{what} refused: {type(refusal).__name__}"] += 1
         else:
             self.played[what] += 1
 
     def pick(self, number: int) -> Gate | None:
-        """Return one of the newest gates, whatever its state."""
-        gates = self.world.service.store.read(lambda reader: reader.gates(None, cursor=None, limit=6)).items
+        """Return one of the newest gates: mostly one that is open, for which a run is requested, else any."""
+        state = GateState.OPEN if number < 4 else None
+        gates = self.gates(state)
+        if not gates:
+            self.request(("ann", "bea", "dan")[number % 3], RUNBOOKS[number % 3], NODES[number % 2], True)
+            gates = self.gates(state)
         return gates[number % len(gates)] if gates else None
 
-    @rule(name=st.sampled_from(sorted(PERSONS)), runbook=st.sampled_from(RUNBOOKS), node=st.sampled_from(NODES))
-    def request(self, name: str, runbook: str, node: str) -> None:
-        """Request a run."""
-        self.does("request", name, lambda person: self.world.request(runbook, node, person=person))
+    def gates(self, state: GateState | None) -> tuple[Gate, ...]:
+        """Return the newest gates."""
+        return tuple(self.world.service.store.read(lambda reader: reader.gates(state, cursor=None, limit=6)).items)
 
-    @rule(name=st.sampled_from(sorted(PERSONS)), number=st.integers(0, 5), approve=st.booleans(), right=st.booleans())
+    @rule(
+        name=st.sampled_from(["ann", "bea", "dan", "cat"]),
+        runbook=st.sampled_from(RUNBOOKS),
+        node=st.sampled_from(NODES),
+        at_once=st.sampled_from([True, True, True, False]),
+    )
+    def request(self, name: str, runbook: str, node: str, at_once: bool) -> None:
+        """Request a run, and most often let the engine come to its gate."""
+        self.does("request", name, lambda person: self.world.request(runbook, node, person=person))
+        if at_once:
+            self.work()
+
+    @rule(
+        name=st.sampled_from(sorted(PERSONS)),
+        number=st.integers(0, 5),
+        approve=st.sampled_from([True, True, False]),
+        right=st.booleans(),
+    )
     def answer(self, name: str, number: int, approve: bool, right: bool) -> None:
         """Answer some gate, with its digest or, more seldom, with another."""
         gate = self.pick(number)
@@ -158,7 +182,9 @@ class GateMachine(RuleBasedStateMachine):
             return
         digest = gate.digest if right or number else "0" * 64
         decision = Decision(gate.id, digest, approve, "seen")
-        self.does(f"answer {approve}", name, lambda person: decide(self.world.service, decision, person=person))
+        what = "approve" if approve else "deny"
+        self.does(what, name, lambda person: decide(self.world.service, decision, person=person))
+        self.work()
 
     @rule(name=st.sampled_from(["ann", "bea"]), number=st.integers(0, 5))
     def break_glass(self, name: str, number: int) -> None:
@@ -168,8 +194,9 @@ class GateMachine(RuleBasedStateMachine):
             return
         wanted = Override(gate.id, gate.digest, "nobody answers")
         self.does("override", name, lambda person: override(self.world.service, wanted, person=person))
+        self.work()
 
-    @rule(allows=st.booleans())
+    @rule(allows=st.sampled_from([True, True, False]))
     def change_policy(self, allows: bool) -> None:
         """Let the policy allow overrides, or not."""
         self.policy.value = Policy(break_glass=allows)
@@ -194,7 +221,7 @@ class GateMachine(RuleBasedStateMachine):
                 ),
             )
 
-    @rule(name=st.sampled_from(["ann", "bea"]), number=st.integers(0, 5), how=st.sampled_from(list(ResolveAs)))
+    @rule(name=st.sampled_from(["ann", "bea"]), number=st.integers(4, 9), how=st.sampled_from(list(ResolveAs)))
     def settle_stuck(self, name: str, number: int, how: ResolveAs) -> None:
         """Resolve the run of some gate, if it is stuck."""
         gate = self.pick(number)
@@ -209,7 +236,7 @@ class GateMachine(RuleBasedStateMachine):
             ),
         )
 
-    @rule(minutes=st.sampled_from([1, 30, 61, -10, -120]))
+    @rule(minutes=st.sampled_from([1, 1, 20, 61, -10, -120]))
     def pass_time(self, minutes: int) -> None:
         """Let time pass, or set the clock back."""
         self.clock.at += timedelta(minutes=minutes)
@@ -225,16 +252,20 @@ class GateMachine(RuleBasedStateMachine):
         file.write_text("\n".join([*kept, f"# edit {self.edits}"]) + "\n")
 
     @rule(name=st.sampled_from(sorted(PERSONS)))
-    def replace_token(self, name: str) -> None:
-        """Revoke the token of a person; the next time he gets another."""
+    def revoke(self, name: str) -> None:
+        """Revoke the token of a person; what he does next is refused, and then he gets another."""
         service = self.world.service
-        tokens = [one for one in service.store.read(lambda reader: reader.tokens()) if one.person == name]
-        valid = [one for one in tokens if one.revoked_at is None]
-        self.played["revoke" if valid else "new token"] += 1
-        if valid:
-            revoke_token(service, valid[0].id, by="test")
-            return
-        made = f"{name}-{len(tokens)}"
+        tokens = service.store.read(lambda reader: reader.tokens())
+        valid = [one for one in tokens if one.person == name and one.revoked_at is None]
+        for token in valid:
+            self.played["revoke"] += 1
+            revoke_token(service, token.id, by="test")
+
+    def new_token(self, name: str) -> None:
+        """Give a person another token."""
+        service = self.world.service
+        number = len(service.store.read(lambda reader: reader.tokens()))
+        made = f"{name}-{number}"
         self.tokens[name] = create_token(service, made, roles=PERSONS[name], person=name, by="test")
 
     @rule(steps=st.integers(1, 6))
@@ -248,7 +279,14 @@ class GateMachine(RuleBasedStateMachine):
                 self.played["die"] += 1
         self.restart()
 
-    @rule()
+    @rule(works=st.sampled_from([True, True, True, False]))
+    def restart_or_work(self, works: bool) -> None:
+        """Start the service anew, or, more often, let it work."""
+        if works:
+            self.work()
+        else:
+            self.restart()
+
     def restart(self) -> None:
         """Start the service anew on the same record, with another owner, and take over what was claimed."""
         service = self.world.service
@@ -269,7 +307,8 @@ class GateMachine(RuleBasedStateMachine):
 
     @rule()
     def work(self) -> None:
-        """Let the engine do what is due."""
+        """Let the engine do what is due, over the waits of a few seconds between two looks."""
+        self.clock.at += timedelta(seconds=5)
         for _ in range(20):
             if not self.world.step():
                 return
