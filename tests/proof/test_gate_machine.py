@@ -32,6 +32,7 @@ def test_in_any_order_one_decision_a_gate_and_nothing_acts_without_a_live_one(
     played = GateMachine.played
     acted = {what: number for what, number in played.items() if what.startswith("acted")}
     record_property("proof", "gates in any order of requests, answers, overrides, edits, clocks and restarts")
-    record_property("count", f"{played['rules']} steps: {dict(sorted(played.items()))}")
+    behind = ", ".join(f"{number} {what}" for what, number in sorted(acted.items()))
+    record_property("count", f"{played['rules']} steps, {played['restart']} restarts; {behind}")
     assert played["rules"] >= EXAMPLES * STEPS * 0.9
     assert all(acted.get(f"acted by a gate {state}", 0) >= EXAMPLES // 4 for state in ("approved", "overridden"))
