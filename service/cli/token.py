@@ -2,20 +2,19 @@
 
 import getpass
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
 import typer
 
 from service import main
-from service.app.service import Service
 from service.app.tokens import LONGEST, NEVER, USUAL, create_token, revoke_token, token_end
 from service.cli.asking import Json
 from service.cli.databases import database_is_there, database_name
 from service.cli.moments import parse_moment
 from service.cli.printing import print_json, print_table, say, tell
+from service.cli.records import record
 from service.domain.person import Role, Token
 from service.domain.reach import Reach
 from service.domain.shown_text import shown_moment
@@ -86,7 +85,7 @@ def create(
     end = token_end(frozenset(role), wanted, now=now)
     settings = load_settings()
     was_there = database_is_there(settings)
-    with _service(must_exist=False) as service:
+    with record(must_exist=False) as service:
         by = f"cli:{getpass.getuser()}"
         known = service.store.read(lambda reader: reader.tokens())
         reach = Reach(tuple(runbook or ()), tuple(pool or ()))
@@ -123,7 +122,7 @@ def _some(names: Sequence[str]) -> str:
 
 def list_tokens(*, json: Json = False) -> None:
     """List tokens: whose, for what, until when. The tokens themselves are nowhere."""
-    with _service(must_exist=True) as service:
+    with record(must_exist=True) as service:
         tokens = service.store.read(lambda reader: reader.tokens())
         now = service.clock.now()
         rows = [
@@ -142,19 +141,9 @@ def revoke(
     ],
 ) -> None:
     """Make a token useless from now on."""
-    with _service(must_exist=True) as service:
+    with record(must_exist=True) as service:
         revoke_token(service, token, by=f"cli:{getpass.getuser()}")
     say(f"{token} is revoked")
-
-
-@contextmanager
-def _service(*, must_exist: bool) -> Iterator[Service]:
-    clock = main.SystemClock()
-    store = main.open_store(load_settings(), clock, must_exist=must_exist)
-    try:
-        yield main.record_service(store, clock=clock)
-    finally:
-        store.close()
 
 
 def _row(token: Token, state: str) -> tuple[object, ...]:

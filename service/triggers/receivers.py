@@ -8,15 +8,13 @@ from pathlib import Path
 import structlog
 from cryptography import x509
 
+from service.app.secret_line import read_text
 from service.domain.alert import AlertSourceKind, Parsed
 from service.domain.errors import ConfigInvalid, Unauthenticated, Unavailable
 from service.domain.known_secrets import KNOWN
 from service.domain.rule import AlertSource
 from service.triggers import alertmanager, cloudwatch, generic, grafana, pagerduty, signatures
 from service.triggers.sns_signature import CertificateFetcher, verify_sns
-
-#: A file with more holds no secret.
-_LONGEST_SECRET = 4096
 
 log = structlog.get_logger()
 
@@ -90,19 +88,7 @@ class SourceReceivers:
 
 def read_secret(file: Path, kind: AlertSourceKind) -> str:
     """Return the secret in a file, without the white space around it; ConfigInvalid when it cannot be used."""
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(_LONGEST_SECRET + 1)
-        secret = data.decode("utf-8").strip()
-    except FileNotFoundError as error:
-        way_out = f"Write it: install -D -m 0600 /dev/null {file}, then the secret with an editor."
-        raise ConfigInvalid(f"There is no file {file} with the secret.", way_out) from error
-    except OSError as error:
-        raise ConfigInvalid(f"The secret in {file} cannot be read: {error.strerror}.", f"Look: ls -l {file}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigInvalid(f"The secret in {file} is not text.", "Write one line of text.") from error
-    if len(data) > _LONGEST_SECRET or "\n" in secret:
-        raise ConfigInvalid(f"{file} holds more than one secret.", "Write one line; a second secret has its own file.")
+    secret = read_text(file, holds="the secret")
     try:
         signatures.check_secret(kind, secret)
     except ConfigInvalid as error:
