@@ -71,7 +71,7 @@ def state(pid: int, *, proc: Path = REAL_PROC) -> str | None:
     return None if fields is None else fields[0]
 
 
-def wait_until(true: Callable[[], bool], what: str, *, seconds: float = 20.0) -> None:
+def wait_until(true: Callable[[], bool], what: str, *, seconds: float = 60.0) -> None:
     """Wait until something is true; TimeoutError names what did not happen, so that a hang ends with words."""
     deadline = time.monotonic() + seconds
     while not true():

@@ -44,7 +44,7 @@ class Heard:
             ends[chunk.stream] = chunk.offset + len(chunk.data)
         return dict(ends)
 
-    def wait_for(self, words: bytes, *, seconds: float = 20.0) -> None:
+    def wait_for(self, words: bytes, *, seconds: float = 60.0) -> None:
         """Wait until these words were heard; the deadline only stops a hang."""
         with self.changed:
             assert self.changed.wait_for(lambda: words in self.text(), timeout=seconds), f"never heard: {words!r}"

@@ -170,7 +170,7 @@ def test_another_pid_namespace_is_never_the_machine(place: Place) -> None:
 
 
 def test_a_held_node_names_its_holder(place: Place) -> None:
-    holder = acting("echo here; sleep 20", service_id="other service")
+    holder = acting("echo here; sleep 100", service_id="other service", timeout=timedelta(seconds=90))
     heard = Heard()
     thread = threading.Thread(target=lambda: place.start(holder, heard))
     thread.start()
@@ -191,7 +191,7 @@ def test_a_held_node_names_its_holder(place: Place) -> None:
 
 
 def test_a_script_that_only_looks_does_not_wait_for_the_holder(place: Place) -> None:
-    holder = acting("echo here; sleep 20")
+    holder = acting("echo here; sleep 100", timeout=timedelta(seconds=90))
     heard = Heard()
     thread = threading.Thread(target=lambda: place.start(holder, heard))
     thread.start()
@@ -389,6 +389,8 @@ def test_finished_folders_are_removed_a_day_later(own_place: Callable[..., Place
         place.start(given)
     for given in (looked, acted):
         subprocess.run(["touch", "-d", "25 hours ago", place.folder / given.attempt_id], check=True)
+    # Whoever waits for a script looks for what is old after its end.
+    wait_until((place.folder / "swept").exists, "the folders were looked at once")
     (place.folder / "swept").unlink()
 
     place.start(order("true"))

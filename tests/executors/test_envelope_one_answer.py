@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from lab.process import wait_until
 from service.domain.script import ReportState, ScriptOrder, Stream
 from service.executors import envelope
 from service.executors.envelope import OneAnswer
@@ -23,6 +24,13 @@ def say(place: Place, data: bytes, *, seconds: float = 60) -> bytes:
 
 def start(place: Place, given: ScriptOrder, *, wait: int = 20, limit: int = LIMIT) -> bytes:
     return say(place, envelope.for_start(given, OneAnswer(wait, limit)))
+
+
+def begin(place: Place, given: ScriptOrder, words: str) -> None:
+    """Start a script without a wait, and go on when its first words are kept."""
+    start(place, given, wait=0)
+    kept = place.folder / given.attempt_id / "stdout.total"
+    wait_until(lambda: kept.read_text().startswith(f"{len(words)} "), "its first words are kept")
 
 
 def frames(answer: bytes) -> list[str]:
@@ -94,6 +102,7 @@ def test_output_that_was_dropped_is_a_gap_and_not_other_bytes(place: Place) -> N
 
 def test_a_script_that_runs_on_is_told_after_the_wait_with_its_output_so_far(place: Place) -> None:
     given = order("echo so far; until [ -e /run/one-answer ]; do sleep 0.05; done")
+    begin(place, given, "so far\n")
 
     answer = start(place, given, wait=1)
     place.file("one-answer").touch()
@@ -109,7 +118,7 @@ def test_a_script_that_runs_on_is_told_after_the_wait_with_its_output_so_far(pla
 
 def test_a_stop_tells_the_state_first_as_well(place: Place) -> None:
     given = order("echo out; sleep 60")
-    start(place, given, wait=0)
+    begin(place, given, "out\n")
 
     answer = say(place, envelope.for_stop(ref(given), OneAnswer(0, LIMIT)))
 

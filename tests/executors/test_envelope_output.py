@@ -78,12 +78,9 @@ def test_output_that_never_ends_is_seen_while_it_comes(place: Place) -> None:
 
 
 def test_a_child_that_keeps_the_streams_holds_nobody(place: Place) -> None:
-    heard = Heard()
+    report = place.start(order("sleep 60 & echo $! >/run/keeps; exit 5"))
 
-    report = place.start(order("sleep 60 & echo $!; exit 5"), heard)
-
-    child = int(heard.text())
-    os.kill(child, signal.SIGKILL)
+    os.kill(int(place.file("keeps").read_text()), signal.SIGKILL)
     assert (report.state, report.exit_code) == (ReportState.FINISHED, 5)
     assert "Stream still open: a process that the script left behind holds stdout and stderr." in report.reason
 
@@ -115,9 +112,10 @@ def test_a_child_that_keeps_the_streams_may_still_write(place: Place) -> None:
 def test_while_more_still_comes_from_outside_of_the_group_it_is_waited_for(place: Place) -> None:
     heard = Heard()
 
-    place.start(order("setsid bash -c 'for i in 1 2 3; do sleep 4; echo $i; done' & echo now"), heard)
+    place.start(order("setsid bash -c 'for i in 1 2 3 4; do sleep 2; echo $i; done' & echo now"), heard)
 
-    assert heard.text() == b"now\n1\n2\n3\n"
+    # Longer in all than a stream is waited for at which nothing comes, and each line in much less.
+    assert heard.text() == b"now\n1\n2\n3\n4\n"
 
 
 def test_a_line_is_seen_by_a_second_client_while_the_script_runs(place: Place) -> None:

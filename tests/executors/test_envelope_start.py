@@ -53,7 +53,9 @@ def test_a_report_says_who_when_and_where(place: Place) -> None:
 
 
 def test_a_script_that_stops_itself_has_not_ended(place: Place) -> None:
-    report = place.start(order("(sleep 0.3; kill -CONT $$) & kill -STOP $$; echo awake; exit 4"))
+    stopped = "until grep -q '^State:.T' /proc/$$/status; do sleep 0.05; done"
+
+    report = place.start(order(f"({stopped}; kill -CONT $$) & kill -STOP $$; echo awake; exit 4"))
 
     assert (report.state, report.exit_code) == (ReportState.FINISHED, 4)
 

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from service.domain.node import Endpoint
@@ -12,7 +12,12 @@ from service.executors.ssh.executor import Persistence, SshExecutor
 from service.executors.ssh.link import Patience
 from service.executors.ssh.pool import Limits
 
-IMPATIENT = Patience(connect=2, handshake=12, login=5, channel=4, look=8, silence=1.5, answer=1.5)
+#: Nothing is given up because this machine is busy.
+PATIENT = Patience(connect=30, handshake=60, login=60, channel=30, look=60, silence=15, answer=60)
+#: For tests in which a peer is dead: it is soon doubted.
+IMPATIENT = replace(PATIENT, handshake=5, silence=1.5, answer=3)
+#: And it is asked again for as long as it takes.
+PERSISTENT = Persistence(beyond_deadline=10, questions=20, pause=0.2, follow=timedelta(seconds=5))
 
 
 def now() -> datetime:
@@ -22,13 +27,13 @@ def now() -> datetime:
 
 def executor(
     *,
-    patience: Patience = IMPATIENT,
+    patience: Patience = PATIENT,
     limits: Limits | None = None,
     retry: Retry | None = None,
     persistence: Persistence | None = None,
     clock: Callable[[], datetime] = now,
 ) -> SshExecutor:
-    """Return an executor that gives up soon."""
+    """Return an executor that soon stops trying what is refused, and asking about what is lost."""
     few = Persistence(beyond_deadline=10, questions=3, pause=0.2, follow=timedelta(seconds=5))
     return SshExecutor(
         clock, patience=patience, limits=limits, retry=retry or Retry(seconds=2), persistence=persistence or few

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from service.domain.script import ReportState
-from service.executors.ssh.executor import Persistence
 from tests.executors.ssh.proxy import Proxy
 from tests.executors.ssh.sshd import Sshd
-from tests.executors.ssh.support import executor, order, said
+from tests.executors.ssh.support import IMPATIENT, PERSISTENT, executor, order, said
 from tests.executors.ssh.test_ssh_lost_link import CutAt
 
 
@@ -17,7 +16,7 @@ from tests.executors.ssh.test_ssh_lost_link import CutAt
 def test_a_node_that_loses_its_power_under_a_script_is_told_as_booted_when_it_is_back(
     sshd: Sshd, own_sshd: Sshd, tmp_path: Path, jumps: bool
 ) -> None:
-    ssh = executor(persistence=Persistence(questions=20, pause=0.2, follow=timedelta(seconds=5)))
+    ssh = executor(patience=IMPATIENT, persistence=PERSISTENT)
     with Proxy((own_sshd.address, own_sshd.port)) as proxy:
         bastion = sshd.endpoint(name="bastion") if jumps else None
         endpoint = own_sshd.endpoint(address=proxy.address, port=proxy.port, jump=bastion)

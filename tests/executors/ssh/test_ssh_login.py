@@ -10,7 +10,7 @@ from service.domain.node import Become, Login
 from service.domain.script import NotStarted, ReportState
 from service.executors.ssh.executor import SshExecutor
 from tests.executors.ssh.sshd import Sshd, make_key
-from tests.executors.ssh.support import Heard, executor, order, said
+from tests.executors.ssh.support import PATIENT, Heard, executor, order, said
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,8 @@ def test_sudo_that_wants_a_password_is_a_refusal_and_nothing_ran(sshd: Sshd, ssh
     ],
     ids=["terminal", "reads-stdin", "hangs"],
 )
-def test_a_sudo_of_any_kind_that_lets_nobody_through_is_told_within_seconds(
-    tmp_path: Path, ssh: SshExecutor, fake: str
-) -> None:
+def test_a_sudo_of_any_kind_that_lets_nobody_through_is_told_within_seconds(tmp_path: Path, fake: str) -> None:
+    ssh = executor(patience=replace(PATIENT, look=8))
     folder = tmp_path / "sshd"
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "sudo").write_text(fake)
@@ -141,6 +140,7 @@ def test_a_sudo_of_any_kind_that_lets_nobody_through_is_told_within_seconds(
 
         report = ssh.start(order(endpoint, "true"), Heard())
 
+    ssh.close()
     assert said(report) == (ReportState.NOT_STARTED, NotStarted.SUDO, None), report.reason
     assert "sudo needs a password or a tty on gpu-01" in report.reason
 
@@ -257,7 +257,7 @@ def test_a_machine_that_cannot_be_reached_is_named_with_the_cause(
 
 
 def test_a_port_where_nobody_speaks_ssh_is_given_up(sshd: Sshd) -> None:
-    ssh = executor()
+    ssh = executor(patience=replace(PATIENT, handshake=2))
     with socket.create_server(("127.0.79.3", 0)) as mute:
         port = mute.getsockname()[1]
 

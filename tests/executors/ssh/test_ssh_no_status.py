@@ -10,7 +10,7 @@ import pytest
 from service.domain.script import NotStarted, ReportState
 from service.executors.ssh.executor import Persistence
 from tests.executors.ssh.quiet_server import End, QuietServer
-from tests.executors.ssh.support import IMPATIENT, Heard, executor, order, ref, said
+from tests.executors.ssh.support import PATIENT, Heard, executor, order, ref, said
 
 SUDO_REFUSES = b"sudo: a password is required\n"
 FINISHED = b'unstick %s {"frame":"state","state":"finished","exit_code":0}\n'
@@ -35,7 +35,8 @@ def test_a_session_that_ends_without_a_status_is_lost_and_asked_about_and_never_
     tmp_path: Path, end: End
 ) -> None:
     ssh = executor(
-        patience=replace(IMPATIENT, channel=2), persistence=Persistence(beyond_deadline=10, questions=1, pause=0.1)
+        patience=replace(PATIENT, channel=2 if end is ends_its_streams else PATIENT.channel),
+        persistence=Persistence(beyond_deadline=10, questions=1, pause=0.1),
     )
     with QuietServer(tmp_path, end) as server:
         sent = order(server.endpoint(), "echo x")

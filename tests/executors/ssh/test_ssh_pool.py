@@ -1,13 +1,14 @@
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from service.domain.script import NotStarted, ReportState
+from lab.process import wait_until
+from service.domain.script import NotStarted, Report, ReportState
 from service.executors.not_sent import NotSent
 from service.executors.retry import Retry
 from service.executors.ssh.executor import SshExecutor
@@ -15,19 +16,13 @@ from service.executors.ssh.pool import Limits
 from tests.executors.ssh.proxy import Proxy
 from tests.executors.ssh.sshd import Sshd, make_key
 from tests.executors.ssh.support import Heard, executor, order, said
+from tests.executors.ssh.test_ssh_lost_link import CutAt
 
 
 @pytest.fixture
 def proxy(sshd: Sshd) -> Iterator[Proxy]:
     with Proxy((sshd.address, sshd.port)) as made:
         yield made
-
-
-def wait_for(fact: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 20
-    while not fact():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def test_scripts_one_after_the_other_share_a_connection(sshd: Sshd, ssh: SshExecutor, proxy: Proxy) -> None:
@@ -49,12 +44,17 @@ def test_small_packets_leave_at_once(sshd: Sshd, ssh: SshExecutor) -> None:
 
 
 def test_many_scripts_at_once_stay_below_the_sessions_that_sshd_allows(
-    sshd: Sshd, ssh: SshExecutor, proxy: Proxy
+    sshd: Sshd, ssh: SshExecutor, proxy: Proxy, tmp_path: Path
 ) -> None:
     endpoint = sshd.endpoint(address=proxy.address, port=proxy.port)
+    # None ends before all of them run.
+    together = f"cd {tmp_path}; touch $$; until set -- *; [ $# = 12 ]; do sleep 0.1; done"
+
+    def start(_number: int) -> Report:
+        return ssh.start(order(endpoint, together, timeout=timedelta(seconds=60)), Heard())
 
     with ThreadPoolExecutor(12) as threads:
-        reports = list(threads.map(lambda _: ssh.start(order(endpoint, "sleep 1"), Heard()), range(12)))
+        reports = list(threads.map(start, range(12)))
 
     assert [said(report) for report in reports] == [(ReportState.FINISHED, None, 0)] * 12, reports
     assert proxy.accepted == 2
@@ -62,12 +62,12 @@ def test_many_scripts_at_once_stay_below_the_sessions_that_sshd_allows(
 
 def test_a_connection_that_nobody_uses_is_closed(sshd: Sshd) -> None:
     ssh = executor(limits=Limits(idle_seconds=0.5))
-    ssh.start(order(sshd.endpoint(), "true"), Heard())
-    open_then = ssh.connections()
+    open_then: list[int] = []
 
-    wait_for(lambda: ssh.connections() == 0, "the idle connection stayed open")
+    ssh.start(order(sshd.endpoint(), "echo x"), lambda _: open_then.append(ssh.connections()))
+    wait_until(lambda: ssh.connections() == 0, "the idle connection is closed")
 
-    assert open_then == 1
+    assert open_then == [1]
     ssh.close()
 
 
@@ -226,9 +226,9 @@ def test_a_jump_host_that_breaks_while_a_script_runs_is_dialled_again(
 ) -> None:
     with Proxy((jump.address, jump.port)) as proxy:
         bastion = jump.endpoint(name="bastion", address=proxy.address, port=proxy.port)
-        threading.Timer(1.5, proxy.cut).start()
+        script = f"echo x >>{tmp_path}/count; echo go; sleep 2; exit 4"
 
-        report = ssh.start(order(sshd.endpoint(jump=bastion), f"echo x >>{tmp_path}/count; sleep 2; exit 4"), Heard())
+        report = ssh.start(order(sshd.endpoint(jump=bastion), script), CutAt(b"go\n", proxy.cut))
 
     assert said(report) == (ReportState.FINISHED, None, 4), report.reason
     assert (tmp_path / "count").read_text() == "x\n"

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.process import wait_until
 from service.app.check_nodes import Part, check_nodes
 from service.domain.node import Endpoint, ExecutorKind, Login
-from service.domain.script import NotStarted, ReportState, ScriptKind, Stream
+from service.domain.script import NotStarted, OutputChunk, ReportState, ScriptKind, Stream
 from service.executors.local import LocalExecutor
 from service.executors.registry import ExecutorsByKind
 from service.executors.ssh.executor import SshExecutor
@@ -24,16 +25,23 @@ def test_a_script_runs_and_its_output_and_end_come_back(sshd: Sshd, ssh: SshExec
     assert report.boot_id == sshd.boot_id
 
 
+class Answering(Heard):
+    """Touches a file when something is heard."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
+
+    def __call__(self, chunk: OutputChunk) -> None:
+        super().__call__(chunk)
+        self._file.touch()
+
+
 def test_output_is_heard_while_the_script_runs(sshd: Sshd, ssh: SshExecutor, tmp_path: Path) -> None:
     # The script ends only when its first line was heard here.
-    class Answering(Heard):
-        def __call__(self, chunk: object) -> None:
-            super().__call__(chunk)  # type: ignore[arg-type]
-            (tmp_path / "heard").touch()
-
     script = f"echo first; until [ -e {tmp_path}/heard ]; do sleep 0.05; done; echo second"
 
-    report = ssh.start(order(sshd.endpoint(), script), heard := Answering())
+    report = ssh.start(order(sshd.endpoint(), script), heard := Answering(tmp_path / "heard"))
 
     assert said(report) == (ReportState.FINISHED, None, 0), report.reason
     assert heard.text() == b"first\nsecond\n"
@@ -81,10 +89,13 @@ def test_s06_there_is_no_terminal_no_input_and_nothing_of_the_order_in_a_command
     assert heard.text() == b"0\n"
 
 
-def test_a_child_that_keeps_a_stream_open_does_not_hold_the_worker(sshd: Sshd, ssh: SshExecutor) -> None:
-    sent = order(sshd.endpoint(), "sleep 300 & echo ok", timeout=timedelta(seconds=120))
+def test_a_child_that_keeps_a_stream_open_does_not_hold_the_worker(
+    sshd: Sshd, ssh: SshExecutor, tmp_path: Path
+) -> None:
+    script = f"sleep 300 & echo ok; until [ -e {tmp_path}/heard ]; do sleep 0.05; done"
+    sent = order(sshd.endpoint(), script, timeout=timedelta(seconds=120))
 
-    report = ssh.start(sent, heard := Heard())
+    report = ssh.start(sent, heard := Answering(tmp_path / "heard"))
 
     assert said(report) == (ReportState.FINISHED, None, 0), report.reason
     assert heard.text() == b"ok\n"
@@ -122,11 +133,10 @@ def test_another_executor_settles_and_stops_what_this_one_started(sshd: Sshd, ss
     other = executor()
 
     thread.start()
-    while not started.chunks:
-        thread.join(0.05)
+    wait_until(lambda: bool(started.chunks), "its line is heard")
     running = other.settle(ref(sent, wait=timedelta(seconds=1)), second)
     stopped = other.stop(ref(sent), Heard())
-    thread.join(30)
+    thread.join(60)
     other.close()
 
     assert said(running) == (ReportState.RUNNING, None, None), running.reason

@@ -88,5 +88,7 @@ def instances(server: SsmServer, mounts: PrivateMounts, *, count: int) -> None:
         server.add(Instance(instance_id(number), prefix=lambda: place.prefix, name=f"gpu-{number:02}"))
 
 
+#: Where all that come at once shall share a command, however slowly they come.
+GATHERING = replace(TEMPO, gather=5.0)
 #: For tests in which no answer comes.
-IMPATIENT = Patience(connect=2.0, answer=0.5)
+IMPATIENT = Patience(connect=10.0, answer=0.5)

@@ -14,7 +14,7 @@ from service.domain.script import NotStarted, Report, ReportState, ScriptKind, S
 from service.executors.local import LocalExecutor
 from tests.executors.envelope_place import HERE, OTHER_BOOT, Heard, ref
 from tests.executors.envelope_place import order as order_here
-from tests.executors.ssm.support import Region, acting, endpoint, instance_id, order
+from tests.executors.ssm.support import GATHERING, Region, acting, endpoint, instance_id, order
 
 pytestmark = pytest.mark.needs_root
 
@@ -151,9 +151,10 @@ def test_approved_targets_reach_a_script_that_acts_and_are_not_sent_back(region:
 def test_a_script_that_takes_longer_than_a_command_runs_on_and_is_settled(region: Region) -> None:
     region.again(longest_wait=1)
     heard = Heard()
-    given = acting("echo before; until [ -e /run/longer ]; do sleep 0.05; done; echo after; exit 4")
+    given = acting("echo before; touch /run/begun; until [ -e /run/longer ]; do sleep 0.05; done; echo after; exit 4")
 
     first = region.run(given, heard)
+    wait_until(region.place.file("begun").exists, "the script runs")
     second = region.settle(ref(given, wait=0, offsets=heard.offsets()), heard)
     region.place.file("longer").touch()
     last = region.settle(ref(given, wait=20, offsets=heard.offsets()), heard)
@@ -163,7 +164,7 @@ def test_a_script_that_takes_longer_than_a_command_runs_on_and_is_settled(region
         (ReportState.RUNNING, None, None),
         (ReportState.FINISHED, 4, None),
     ]
-    assert first.pid == last.pid
+    assert second.pid == last.pid
     assert heard.text() == b"before\nafter\n"
 
 
@@ -248,6 +249,7 @@ def test_a_node_without_gzip_says_so(region: Region) -> None:
 def test_an_agent_that_does_not_say_where_it_is_gets_its_scripts_alone(region: Region) -> None:
     prefix = region.place.prefix
     region.server.add(Instance(instance_id(71), prefix=lambda: [*prefix, "env", "-u", "AWS_SSM_INSTANCE_ID"]))
+    region.again(tempo=GATHERING)
     since = len(region.sends())
     orders = [order("echo ran >>/run/alone", 71), order("echo ran >>/run/alone", 3)]
 
