@@ -25,6 +25,7 @@ class KnownSecrets:
         """Begin with nothing known."""
         self._values: dict[str, None] = {}
         self._sought: tuple[str, ...] = ()
+        self._sought_bytes: tuple[bytes, ...] = ()
         self._patterns: tuple[str, ...] = ()
 
     def learn(self, *values: str) -> None:
@@ -37,6 +38,7 @@ class KnownSecrets:
             self._values.pop(oldest, None)
         forms = {form for value in list(self._values) for form in _forms(value)}
         self._sought = tuple(sorted(forms, key=lambda form: (-len(form), form)))
+        self._sought_bytes = tuple(form.encode("utf-8", "surrogatepass") for form in self._sought)
 
     def learn_address(self, url: str) -> None:
         """Take an address that is a secret: whole, and each long part of it, as services show them."""
@@ -59,13 +61,20 @@ class KnownSecrets:
 
     def masked(self, text: bytes, instead: bytes | None) -> bytes:
         """Return a text with `instead` for each secret; None: as many stars as it has bytes, line ends kept."""
-        for form in self._sought:
-            known = form.encode("utf-8", "surrogatepass")
+        for known in self._sought_bytes:
             if known in text:
                 text = text.replace(known, instead if instead is not None else b"*" * len(known))
         for pattern in self._patterns:
             text = masked(pattern, text, instead)
         return text
+
+    def surely_not_in(self, text: str) -> bool:
+        """Whether nothing that is masked stands in a text, nor in any part of it; False also where that is not sure."""
+        if self._patterns:
+            # One may find something in a part alone, by its beginning or end.
+            return False
+        data = text.encode("utf-8", "surrogatepass")
+        return not any(known in data for known in self._sought_bytes)
 
     @property
     def knows_nothing(self) -> bool:
