@@ -6,7 +6,6 @@ The distribution's own cluster is neither used nor started.
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from psycopg import sql
 from lab import leftovers
 from lab.closing import Closing
 from lab.guardian import guarded_record
+from lab.ports import free_port
 from lab.process import Process, wait_until
 
 BINARIES = Path("/usr/lib/postgresql")
@@ -153,11 +153,3 @@ def binary(name: str) -> str:
     if not found:
         raise FileNotFoundError(f"no {name} below {BINARIES}: apt-get install postgresql")
     return str(found[-1])
-
-
-def free_port() -> int:
-    """Give a port of 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

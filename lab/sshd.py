@@ -17,6 +17,7 @@ from lab import control_group, leftovers
 from lab.certificate import Certificate, CertificateAuthority, make_key, public_key
 from lab.closing import Closing
 from lab.guardian import guarded_record
+from lab.ports import free_port
 from lab.process import Process, wait_until
 
 SSHD = "/usr/sbin/sshd"
@@ -151,9 +152,7 @@ class SshdFarm(Closing):
 
     def _start_on_a_free_port(self) -> None:
         for _ in range(ATTEMPTS):
-            with socket.socket() as probe:
-                probe.bind(("0.0.0.0", 0))
-                self.port: int = probe.getsockname()[1]
+            self.port = free_port("0.0.0.0")
             if self._start():
                 return
             self._stop()

@@ -53,7 +53,8 @@ def command(*words: str, env: Mapping[str, str]) -> "subprocess.CompletedProcess
 def running(surroundings: Mapping[str, str], **settings: str) -> Iterator["subprocess.Popen[str]"]:
     """Start the demo; it is ended with the block."""
     with subprocess.Popen(
-        [UNSTICK, "demo"],
+        # Whoever plays the tests in the background ignores Ctrl-C, and a child would inherit that.
+        ["env", "--default-signal=INT", UNSTICK, "demo"],
         env={**surroundings, **settings},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

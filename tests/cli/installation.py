@@ -260,6 +260,17 @@ def eventually(look: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+def said_until(waiting: subprocess.Popen[str], words: str) -> str:
+    """Read what a waiting command says until these words come; a command that ends first fails."""
+    assert waiting.stderr is not None
+    lines = []
+    for line in waiting.stderr:
+        lines.append(line)
+        if words in line:
+            return "".join(lines)
+    raise AssertionError("".join(lines))
+
+
 @cache
 def _loaded() -> LoadedProgram:
     """Return the program, loaded once for the tests of this process."""

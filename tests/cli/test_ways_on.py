@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.installation import PATIENCE, Someone
+from tests.cli.installation import PATIENCE, Someone, said_until
 
 
 @pytest.fixture(autouse=True)
@@ -21,17 +21,6 @@ def stopped(waiting: subprocess.Popen[str]) -> tuple[str, str]:
     """Press Ctrl-C, and return what was said."""
     waiting.send_signal(signal.SIGINT)
     return waiting.communicate(timeout=PATIENCE)
-
-
-def said_until(waiting: subprocess.Popen[str], words: str) -> str:
-    """Read what a waiting command says until these words come; a command that ends first fails."""
-    assert waiting.stderr is not None
-    lines = []
-    for line in waiting.stderr:
-        lines.append(line)
-        if words in line:
-            return "".join(lines)
-    raise AssertionError("".join(lines))
 
 
 def test_a_run_behind_another_says_which_has_the_node_and_how_to_go_past(ann: Someone, node: str) -> None:

@@ -161,7 +161,7 @@ def equip(node: Node) -> None:
         path.chmod(0o755 if "/bin/" in name else 0o644)
     # What changes within the second of the start is not told from what was there before.
     do(node, "systemctl daemon-reload", "systemctl enable --now containerd kubelet", "sleep 2")
-    assert is_well(node)
+    wait_until(lambda: is_well(node), "its daemons are well")
 
 
 def do(node: Node, *commands: str) -> None:

@@ -1,7 +1,8 @@
 """A service that reaches one booted node, and the hands of the persons who answer its gates."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, assert_never
 import pytest
 
 from lab.nodes import Node as LabNode
+from lab.process import wait_until
 from service.app.guard import GuardedExecutor
 from service.app.ports import Executors, Reader
 from service.domain.node import Endpoint, ExecutorKind, Inventory, Node, View
@@ -128,6 +130,10 @@ class Cure:
         self._until(run, lambda: self.node_run(run).state.ended or self.node_run(run).state is NodeRunState.STUCK)
         return self.node_run(run)
 
+    def go_on(self, run: Run, true: Callable[[], bool]) -> None:
+        """Go on, with every gate approved, until something is true."""
+        self._until(run, true)
+
     def node_run(self, run: Run) -> NodeRun:
         """Return its only node run."""
         (node_run,) = self.world.node_runs(run)
@@ -170,6 +176,19 @@ class Cure:
                     if gate.step != keep and self.clock.now() < gate.expires_at:
                         self.world.answer(gate)
                 time.sleep(0.05)
+
+
+@contextmanager
+def running(node: LabNode, name: str, command: Sequence[str]) -> Iterator[int]:
+    """Let a program run on the node while the block does, whatever becomes of it; give its pid there."""
+    pid = node.start(name, command)
+    try:
+        yield pid
+    finally:
+        node.kill(pid)
+        # Its name is free again when systemd has forgotten the unit.
+        unit = ["systemctl", "show", "--property=LoadState", "--value", f"lab-{name}.service"]
+        wait_until(lambda: node.run(unit).stdout == "not-found\n", f"{name} has ended")
 
 
 def outcomes(node_run: NodeRun) -> dict[str, str]:

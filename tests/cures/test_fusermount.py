@@ -6,7 +6,7 @@ from lab.nodes import Node
 from lab.process import wait_until
 from lab.stuck import BusyMount, FuseMount, StuckConnection
 from service.domain.script import ScriptKind
-from tests.cures.cure import Cure, by_each, ending, outcomes
+from tests.cures.cure import Cure, by_each, ending, outcomes, running
 
 pytestmark = pytest.mark.needs_root
 
@@ -33,9 +33,15 @@ def server_gone(node: Node) -> FuseMount:
 
 @by_each
 def test_a_mount_whose_server_is_gone_is_taken_away_and_what_lives_stays(cure: Cure, node: Node) -> None:
-    with BusyMount(node) as busy, FuseMount(node) as idle, server_gone(node) as gone:
-        # As a container does it sees what was mounted before, in a namespace of its own.
-        container = node.start("container", ["unshare", "--mount", "--propagation", "private", "sleep", "600"])
+    # As a container does it sees what was mounted before, in a namespace of its own.
+    command = ["unshare", "--mount", "--propagation", "private", "sleep", "600"]
+    with (
+        BusyMount(node) as busy,
+        FuseMount(node) as idle,
+        server_gone(node) as gone,
+        running(node, "container", command) as container,
+    ):
+        wait_until(lambda: node.run(["cat", f"/proc/{container}/comm"]).stdout == "sleep\n", "it has its namespace")
         read_before = busy.bytes_read()
 
         run = cure.request(RUNBOOK, params=HOLD)
@@ -59,7 +65,6 @@ def test_a_mount_whose_server_is_gone_is_taken_away_and_what_lives_stays(cure: C
         said = cure.said(run, "unmount-gone", kind=ScriptKind.RUN)
         assert f"fusermount3 -u {gone.mountpoint}\n" in said
         assert f"umount {gone.mountpoint} as /proc/{container} sees it\n" in said
-        node.kill(container)
 
 
 def test_a_named_mount_that_is_idle_is_taken_away_from_its_live_server(cure: Cure, node: Node) -> None:
@@ -99,8 +104,10 @@ def test_a_mount_in_use_is_no_target_and_stays(cure: Cure, node: Node) -> None:
 
 
 def test_what_the_kernel_calls_busy_is_never_forced(cure: Cure, node: Node) -> None:
-    with FuseMount(node) as named:
-        user = node.start("under-way", ["python3", "-c", UNDER_WAY, f"{named.mountpoint}/ok"])
+    with (
+        FuseMount(node) as named,
+        running(node, "under-way", ["python3", "-c", UNDER_WAY, f"{named.mountpoint}/ok"]),
+    ):
         wait_until(lambda: "under way" in node.output("under-way"), "the file is under way")
 
         run = cure.request(RUNBOOK, params={**HOLD, "mountpoint": named.mountpoint})
@@ -111,4 +118,3 @@ def test_what_the_kernel_calls_busy_is_never_forced(cure: Cure, node: Node) -> N
         assert "Device or resource busy" in said
         assert "in use, left alone:\nconnection " in said
         assert (named.listed(), named.exists(), named.runs(named.server_pid)) == (True, True, True)
-        node.kill(user)

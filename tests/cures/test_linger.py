@@ -118,7 +118,8 @@ def test_without_linger_a_logout_destroys_the_semaphores_and_with_it_they_stay(
 ) -> None:
     log_in_and_out(node)
     wait_until(lambda: not job.lives(), "the job has lost its semaphores")
-    assert (objects(node), job.output().split()[:2]) == ({"sem": [], "files": []}, ["works", "LOST"])
+    wait_until(lambda: objects(node) == {"sem": [], "files": []}, "logind has removed all of them")
+    assert job.output().split()[:2] == ["works", "LOST"]
     job.end()
     job.start()
     kept = objects(node)
@@ -161,6 +162,7 @@ def test_what_was_lost_while_the_gate_was_open_is_named_and_not_called_restored(
     cure.to_gate(run, "enable")
     log_in_and_out(node)
     wait_until(lambda: not job.lives(), "the job has lost its semaphores")
+    wait_until(lambda: objects(node) == {"sem": [], "files": []}, "logind has removed all of them")
 
     node_run = cure.end(run)
 

@@ -11,6 +11,7 @@ from service.domain.node import ExecutorKind
 from service.domain.script import ScriptKind
 from tests.cures.boot_faults import do, equip
 from tests.cures.cure import Cure, ending, outcomes
+from tests.support.node_state import mounts, unit_files
 
 pytestmark = pytest.mark.needs_root
 
@@ -53,12 +54,10 @@ def said(cure: Cure) -> tuple[tuple[str, str | None], list[str]]:
     return ended, cure.said(run, "comes-back", kind=ScriptKind.VERIFY).splitlines()
 
 
-def state(node: Node) -> dict[str, str]:
-    """Return what a look could have changed; a transient unit is a login of somebody, which comes and goes."""
-    listed = node.run(["systemctl", "list-unit-files", "--no-legend"]).stdout
-    unit_files = "".join(line for line in listed.splitlines(keepends=True) if line.split()[1] != "transient")
-    etc = node.run(["find", "/etc", "-type", "f", "-newer", "/run/before"]).stdout
-    return {"units": unit_files, "etc": etc, "mounts": node.run(["cat", "/proc/self/mountinfo"]).stdout}
+def state(node: Node) -> dict[str, list[str]]:
+    """Return what a look could have changed."""
+    etc = node.run(["find", "/etc", "-type", "f", "-newer", "/run/before"]).stdout.splitlines()
+    return {"units": unit_files(node), "etc": sorted(etc), "mounts": mounts(node)}
 
 
 def test_faults_that_sleep_are_told_while_the_node_is_well_and_nothing_is_changed(cure: Cure, seeded: Node) -> None:
@@ -80,9 +79,11 @@ def test_a_stuck_mount_does_not_make_the_look_hang(cure: Cure, node: Node) -> No
         do(node, f"cp /etc/fstab /run/fstab; echo 'remote: {where} fuse.lab rw,_netdev 0 0' >>/etc/fstab")
         do(node, f"echo '{where}/x /mnt none bind 0 0' >>/etc/fstab")
 
-        ended, lines = said(cure)
+        try:
+            ended, lines = said(cure)
+        finally:
+            do(node, "cat /run/fstab >/etc/fstab")
 
-        do(node, "cat /run/fstab >/etc/fstab")
         assert stuck.reader_state() == "D"
     told = [line.partition(";")[0] for line in lines if not line.startswith("note: ")]
     assert told == [
@@ -103,11 +104,13 @@ def test_a_boot_that_is_foretold_to_fail_waits_for_a_second_person(
     built = Cure.build(tmp_path, node, executor=executor, runbooks=tmp_path)
     do(node, "systemctl mask ssh")
 
-    run = built.request("boot")
-    built.to_gate(run, "reboot-despite-preview")
-    (gate,) = built.world.open_gates()
-    node_run = built.deny(run, "reboot-despite-preview")
-    do(node, "systemctl unmask ssh")
+    try:
+        run = built.request("boot")
+        built.to_gate(run, "reboot-despite-preview")
+        (gate,) = built.world.open_gates()
+        node_run = built.deny(run, "reboot-despite-preview")
+    finally:
+        do(node, "systemctl unmask ssh")
 
     assert [target.split(":")[0] for target in gate.targets[1:]] == ["will not come back"]
     assert outcomes(node_run) == {"evidence": "ok", "reboot": "ok", "reboot-despite-preview": "denied"}

@@ -27,6 +27,8 @@ class Ssm:
 
     server: SsmServer
     client: Any
+    #: Until when a command is delivered, in AWS's seconds: where they pass by themselves, none is too late.
+    delivery: int = 36_000
 
     def send(
         self,
@@ -38,7 +40,7 @@ class Ssm:
     ) -> str:
         """Send a script to instances, or to the Targets given; give the CommandId."""
         parameters = {"commands": list(lines), "executionTimeout": [str(seconds)]}
-        request = {"DocumentName": document, "TimeoutSeconds": 30, "Parameters": parameters, **more}
+        request = {"DocumentName": document, "TimeoutSeconds": self.delivery, "Parameters": parameters, **more}
         if "Targets" not in request:
             request["InstanceIds"] = list(to)
         return str(self.client.send_command(**request)["Command"]["CommandId"])
@@ -96,7 +98,7 @@ def running(*instances: Instance, **named: Any) -> Iterator[Ssm]:
         for instance in instances or (Instance(id=FIRST, name="gpu-01"),):
             server.add(instance)
         client = make_client(server.environment())
-        yield Ssm(server, client)
+        yield Ssm(server, client, **({} if named.get("pace", 1) else {"delivery": 30}))
         client.close()
 
 

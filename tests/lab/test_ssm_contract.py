@@ -36,7 +36,7 @@ class Endpoint:
     instance: str
     pause: float
 
-    def send(self, *lines: str, timeout: int = 600, **more: Any) -> str:
+    def send(self, *lines: str, timeout: int = 3600, **more: Any) -> str:
         parameters = {"commands": list(lines), "executionTimeout": ["60"], **more.pop("parameters", {})}
         request = {"InstanceIds": [self.instance], "TimeoutSeconds": timeout, "Parameters": parameters, **more}
         answer = self.client.send_command(DocumentName="AWS-RunShellScript", **request)

@@ -91,12 +91,15 @@ def test_a_connection_ends_before_or_after_the_call_took_effect(ssm: Ssm, outcom
 def test_a_call_hangs_until_the_client_gives_up(ssm: Ssm, outcome: Outcome, accepted: bool) -> None:
     client = make_client(ssm.server.environment(), read_timeout=0.2)
     ssm.server.faults.hang_seconds = 5
+    since = len(_log(ssm, 0))
     ssm.server.faults.next("SendCommand", outcome)
 
     with pytest.raises(ReadTimeoutError):
         client.send_command(**SEND)
 
     client.close()
+    # The client may have given up before the service has read the call.
+    wait_until(lambda: len(_log(ssm, since)) > 0, "the call is in the log")
     assert bool(ssm.server.calls_of("SendCommand")[-1].command_id) is accepted
 
 

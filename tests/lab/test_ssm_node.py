@@ -18,6 +18,7 @@ from lab.ssm import Instance, Moment
 from lab.ssm.machines import node_instance
 from lab.stuck import FuseMount, MountOptions
 from tests.lab.ssm_support import FIRST, Ssm, make_client, running
+from tests.support.node_state import wait_until_nobody_is_logged_in
 
 pytest_plugins = ["lab.fixtures"]
 pytestmark = pytest.mark.needs_root
@@ -50,6 +51,8 @@ def test_a_script_runs_on_the_node_as_root_outside_every_session(ssm: Ssm, node:
         "cat /proc/sys/kernel/random/boot_id /proc/1/comm",
         "loginctl list-sessions --no-legend",
     ]
+
+    wait_until_nobody_is_logged_in(node)
 
     ended = ssm.until(ssm.send(*lines))
 

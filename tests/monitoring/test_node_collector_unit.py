@@ -50,13 +50,15 @@ def test_who_owns_semaphores_and_does_not_linger_is_counted_by_login(lab_node: C
     logged_out = look(node)
     session = ["--unit=session", "--uid=alice", "--property=PAMName=login", "--", "sleep", "600"]
     node.run(["systemd-run", "--quiet", *session])
-    wait_until(lambda: "alice" in node.run(["loginctl", "list-users"]).stdout, "alice is logged in")
-    logged_in = look(node)
-    node.run(["loginctl", "enable-linger", "alice"])
-    lingers = look(node)
-    node.run(["systemctl", "stop", "session"])
-    node.run(["ipcrm", "--all"])
-    node.run(["loginctl", "disable-linger", "alice"])
+    try:
+        wait_until(lambda: "alice" in node.run(["loginctl", "list-users"]).stdout, "alice is logged in")
+        logged_in = look(node)
+        node.run(["loginctl", "enable-linger", "alice"])
+        lingers = look(node)
+    finally:
+        node.run(["systemctl", "stop", "session"])
+        node.run(["ipcrm", "--all"])
+        node.run(["loginctl", "disable-linger", "alice"])
 
     looks = (before, logged_out, logged_in, lingers)
     assert [(seen[YES], seen[NO]) for seen in looks] == [(0, 0), (0, 1), (1, 0), (0, 0)]

@@ -2,8 +2,8 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
-from sqlalchemy import text
 
 from lab.process import wait_until
 from service.app.ports import Transaction
@@ -15,11 +15,10 @@ from tests.store.made import NOON, behind, fact
 pytest_plugins = ["lab.fixtures"]
 
 
-def somebody_waits(url: str) -> bool:
-    """Tell whether a session of this database waits for a lock."""
-    asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    with behind(url) as connection:
-        return bool(connection.execute(text(asked)).scalar())
+#: Whether a session of this database waits for a lock.
+SOMEBODY_WAITS = (
+    "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
 
 
 @pytest.mark.parametrize("kind", ["postgres"], indirect=True)
@@ -30,11 +29,16 @@ def test_a_change_waits_for_the_chain_and_is_played_once(store: SqlStore, url: s
         played.append(1)
         transaction.append(fact(2))
 
-    with ThreadPoolExecutor(1) as pool:
+    # One connection for all looks: the change gives up its wait after three seconds, and would be played again.
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(url.replace("+psycopg", "", 1), autocommit=True) as looking:
+
+        def somebody_waits() -> bool:
+            return looking.execute(SOMEBODY_WAITS).fetchone() == (True,)
+
         with behind(url) as other:
             extend_chain(other, [fact(1)], at=NOON)
             asked = pool.submit(store.write, change)
-            wait_until(lambda: somebody_waits(url), "the change waits for the chain")
+            wait_until(somebody_waits, "the change waits for the chain")
         asked.result(60)
 
     events = list(store.audit_events())

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Self
 
 #: It only stops a hang.
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 class Terminal:
@@ -23,7 +23,8 @@ class Terminal:
         self.seen = ""
         self._read = 0
         self.process = subprocess.Popen(
-            ["setsid", "--ctty", "--wait", *command],
+            # Whoever plays the tests in the background ignores Ctrl-C, and a shell cannot undo that.
+            ["env", "--default-signal=INT", "setsid", "--ctty", "--wait", *command],
             env=dict(environment),
             stdin=theirs,
             stdout=theirs,

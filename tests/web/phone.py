@@ -22,14 +22,14 @@ ARGUMENTS = (
 #: What is narrow today, and what is narrow at all (WCAG 2.1, 1.4.10).
 PHONE, NARROW = (390, 844), (320, 640)
 #: Milliseconds; it only stops a hang.
-PATIENCE = 20_000
+PATIENCE = 60_000
 
 
 @contextmanager
 def started_browser() -> Iterator[Browser]:
     """Give a browser, and end it."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS), timeout=PATIENCE)
         yield browser
         browser.close()
 
@@ -70,6 +70,8 @@ class Phone:
         """Paste a token where it is asked for."""
         self.page.get_by_label("Your token").fill(token)
         self.page.get_by_role("button", name="Sign in").click()
+        # The next page is there, and what it says is not read from this one.
+        self.page.get_by_label("Your token").wait_for(state="detached")
 
     def says(self) -> str:
         """Return what the page shows, as one line."""

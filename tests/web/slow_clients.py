@@ -74,7 +74,7 @@ def serving(bounds: Bounds) -> Iterator[Served]:
         path = scope["path"]
         try:
             await send({"type": "http.response.start", "status": 200, "headers": []})
-            for _ in range({"/large": LARGE // 65536, "/stream": 40}.get(path, 0)):
+            for _ in range({"/large": LARGE // 65536, "/stream": 60}.get(path, 0)):
                 await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
                 await asyncio.sleep(0.05 if path == "/stream" else 0)
             await send({"type": "http.response.body", "body": b"end", "more_body": False})

@@ -10,7 +10,7 @@ from service.web.connections import Bounds, Phase, default_bounds
 from tests.web.slow_clients import LARGE, PATIENCE, Served, read_on, serving, status
 
 #: Short, so that a test need not wait; what is asserted is that it ends, and never when.
-QUICK = Bounds({Phase.HEADER: 0.5, Phase.BODY: 0.5, Phase.UNREAD: 0.5, Phase.CLOSING: 0.5}, tick=0.05)
+QUICK = Bounds({Phase.HEADER: 1.5, Phase.BODY: 1.5, Phase.UNREAD: 1.5, Phase.CLOSING: 1.5}, tick=0.05)
 HEADER = b"POST /small HTTP/1.1\r\nHost: unstick.test\r\n"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from lab.ports import free_port
 from service.domain.node import Confine, Endpoint, ExecutorKind, View
 
 _USERS = """\
@@ -62,14 +63,6 @@ def sign(authority: Path, public: Path, *options: str) -> Path:
         ["ssh-keygen", "-q", "-s", str(authority), "-I", "test", *options, str(public)], check=True, timeout=60
     )
     return public.with_name(public.name.removesuffix(".pub") + "-cert.pub")
-
-
-def free_port(address: str) -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind((address, 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 class Sshd:
@@ -185,7 +178,7 @@ class Sshd:
         self.power_off()
 
     def _wait_for_banner(self) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
                 with socket.create_connection((self.address, self.port), timeout=5) as sock:
