@@ -229,7 +229,10 @@ def build_engine(base: Service, *, owner: str) -> tuple[Service, LocalEngine]:
         # The engine is made from the service that rings it, so it is only named here.
         engine.wake()
 
-    service = replace(base, wake_engine=ring)
+    def ring_for_alerts() -> None:
+        engine.wake_judging()
+
+    service = replace(base, wake_engine=ring, wake_judging=ring_for_alerts)
     engine = LocalEngine(service, owner=owner)
     return service, engine
 

@@ -1,14 +1,14 @@
 """Know who sends a delivery: by the token of its source, or by a signature over its raw bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from service.app.service import Service
-from service.app.tokens import valid_token
+from service.app.tokens import NOT_VALID, valid_tokens
 from service.domain.errors import ConfigInvalid, Unauthenticated, Unavailable
-from service.domain.person import Permission
+from service.domain.person import Permission, Token
 from service.domain.rule import AlertSource
 
 #: One answer to everybody who is not known: it tells neither which sources there are nor what was wrong.
@@ -32,22 +32,47 @@ class Sender:
     person: str
 
 
-def know_by_token(service: Service, name: str, *, headers: Mapping[str, str]) -> Sender | None:
-    """Return the sender when the source of this name is one that shows a token, and shows it; None when not.
+@dataclass(frozen=True)
+class Shown:
+    """What a request shows before its body is read."""
 
-    Nothing of the body is needed for it. Names of headers are in lower case.
+    #: The name in its address; whether there is such a source is not known yet.
+    source: str
+    #: Names in lower case.
+    headers: Mapping[str, str]
+
+
+def know_by_tokens(service: Service, some: Sequence[Shown]) -> Sequence[Sender | None]:
+    """Return for each the sender when its source is one that shows a token, and shows it; None when not.
+
+    The record is looked at once for all of them. Nothing of a body is needed for it.
     """
-    source = _source(service, name)
+    asked = [(one, _source(service, one.source)) for one in some]
+    texts = [_presented(service, one, source) for one, source in asked]
+    tokens = valid_tokens(service, {text for text in texts if text is not None})
+    return [
+        None if source is None or text is None else _of_token(source, tokens.get(text))
+        for (_, source), text in zip(asked, texts, strict=True)
+    ]
+
+
+def _presented(service: Service, one: Shown, source: AlertSource | None) -> str | None:
     if source is None or source.token is None:
         return None
     try:
-        token = valid_token(service, service.receivers.token(headers))
+        return service.receivers.token(one.headers)
     except Unauthenticated as error:
-        log.info("delivery.stranger", source=name, reason=error.reason)
+        log.info("delivery.stranger", source=source.name, reason=error.reason)
+        return None
+
+
+def _of_token(source: AlertSource, token: Token | None) -> Sender | None:
+    if token is None:
+        log.info("delivery.stranger", source=source.name, reason=NOT_VALID)
         return None
     if token.name != source.token or not token.owner.may(Permission.DELIVER):
         reason = f"The token {token.name} may not deliver for this source."
-        log.info("delivery.stranger", source=name, reason=reason)
+        log.info("delivery.stranger", source=source.name, reason=reason)
         return None
     return Sender(source, token.person)
 

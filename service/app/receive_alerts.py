@@ -1,5 +1,6 @@
 """Receive a delivery: it is on the record before its sender hears that it was taken. What it means is judged later."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -43,8 +44,26 @@ class Receipt:
     repeated: bool = False
 
 
+@dataclass(frozen=True)
+class ToKeep:
+    """A delivery with its alerts, as they will stand on the record."""
+
+    delivery: Delivery
+    alerts: tuple[RecordedAlert, ...] = ()
+
+
 def receive(service: Service, incoming: Incoming, parsed: Parsed) -> Receipt:
     """Record a delivery with its alerts, in one piece; Unavailable when it cannot be, or too many wait."""
+    return _alone(service, read(service, incoming, parsed))
+
+
+def reject(service: Service, incoming: Incoming, reason: str) -> Receipt:
+    """Record that a known sender sent what is none of its kind, with the beginning of it."""
+    return _alone(service, refuse(service, incoming, reason))
+
+
+def read(service: Service, incoming: Incoming, parsed: Parsed) -> ToKeep:
+    """Return what is kept of a delivery."""
     made = _delivery(service, incoming)
     state = DeliveryState.ACCEPTED if parsed.alerts or parsed.set_aside else DeliveryState.IGNORED
     delivery = replace(
@@ -55,13 +74,33 @@ def receive(service: Service, incoming: Incoming, parsed: Parsed) -> Receipt:
         ignored=parsed.ignored or ("" if state is DeliveryState.ACCEPTED else "There are no alerts in it."),
         confirm_url=parsed.confirm_url,
     )
-    return _record(service, delivery, alerts_of(delivery, parsed))
+    return ToKeep(delivery, alerts_of(delivery, parsed))
 
 
-def reject(service: Service, incoming: Incoming, reason: str) -> Receipt:
-    """Record that a known sender sent what is none of its kind, with the beginning of it."""
-    delivery = replace(_delivery(service, incoming), state=DeliveryState.REJECTED, ignored=reason)
-    return _record(service, delivery, ())
+def refuse(service: Service, incoming: Incoming, reason: str) -> ToKeep:
+    """Return what is kept of a delivery that is none of its kind."""
+    return ToKeep(replace(_delivery(service, incoming), state=DeliveryState.REJECTED, ignored=reason))
+
+
+def keep(service: Service, some: Sequence[ToKeep]) -> Sequence[Receipt | Unavailable]:
+    """Record deliveries in one piece, all or none; return what each sender is told, or why his is not taken now.
+
+    Raises Unavailable when nothing can be written.
+    """
+
+    def record(transaction: Transaction) -> Sequence[Receipt | Unavailable]:
+        return _record(transaction, some)
+
+    told = service.store.write(record)
+    service.wake_judging()
+    return told
+
+
+def _alone(service: Service, one: ToKeep) -> Receipt:
+    told = keep(service, [one])[0]
+    if isinstance(told, Unavailable):
+        raise told
+    return told
 
 
 def _delivery(service: Service, incoming: Incoming) -> Delivery:
@@ -77,20 +116,45 @@ def _delivery(service: Service, incoming: Incoming) -> Delivery:
     )
 
 
-def _record(service: Service, delivery: Delivery, alerts: tuple[RecordedAlert, ...]) -> Receipt:
-    def record(transaction: Transaction) -> Receipt:
-        if delivery.delivery_key is not None:
-            first = transaction.delivery_by_key(delivery.source, delivery.delivery_key)
-            if first is not None:
-                return Receipt(first.id, repeated=True)
-        if alerts and transaction.waiting_alerts(most=MOST_WAITING) >= MOST_WAITING:
-            raise Unavailable(f"{MOST_WAITING} alerts wait to be judged.", "Send it again later; nothing was taken.")
-        add_delivery(transaction, delivery, alerts)
-        return Receipt(delivery.id)
+def _record(transaction: Transaction, some: Sequence[ToKeep]) -> Sequence[Receipt | Unavailable]:
+    told: list[Receipt | Unavailable] = []
+    new: list[ToKeep] = []
+    room: int | None = None
+    for one in some:
+        known = _taken_before(transaction, one.delivery, new)
+        if known is not None:
+            told.append(Receipt(known, repeated=True))
+            continue
+        if one.alerts and room is None:
+            room = MOST_WAITING - transaction.waiting_alerts(most=MOST_WAITING)
+        if one.alerts and room is not None:
+            if room <= 0:
+                told.append(
+                    Unavailable(f"{MOST_WAITING} alerts wait to be judged.", "Send it again later; nothing was taken.")
+                )
+                continue
+            room -= sum(alert.verdict is None for alert in one.alerts)
+        new.append(one)
+        told.append(Receipt(one.delivery.id))
+    _add(transaction, new)
+    return told
 
-    receipt = service.store.write(record)
-    service.wake_engine()
-    return receipt
+
+def _taken_before(transaction: Transaction, delivery: Delivery, new: Sequence[ToKeep]) -> str | None:
+    """Return under which id the source has sent this before, on the record or among the new ones."""
+    if delivery.delivery_key is None:
+        return None
+    for other in new:
+        if (other.delivery.source, other.delivery.delivery_key) == (delivery.source, delivery.delivery_key):
+            return other.delivery.id
+    first = transaction.delivery_by_key(delivery.source, delivery.delivery_key)
+    return None if first is None else first.id
+
+
+def _add(transaction: Transaction, new: Sequence[ToKeep]) -> None:
+    transaction.add_deliveries([one.delivery for one in new], [alert for one in new for alert in one.alerts])
+    for one in new:
+        transaction.append(_fact(one.delivery, one.alerts))
 
 
 def _fact(delivery: Delivery, alerts: tuple[RecordedAlert, ...]) -> Fact:
@@ -111,8 +175,7 @@ def _fact(delivery: Delivery, alerts: tuple[RecordedAlert, ...]) -> Fact:
 
 def add_delivery(transaction: Transaction, delivery: Delivery, alerts: tuple[RecordedAlert, ...]) -> None:
     """Add a delivery with its alerts and its fact, in a transaction that is under way."""
-    transaction.add_delivery(delivery, alerts)
-    transaction.append(_fact(delivery, alerts))
+    _add(transaction, [ToKeep(delivery, alerts)])
 
 
 def alerts_of(delivery: Delivery, parsed: Parsed) -> tuple[RecordedAlert, ...]:

@@ -9,6 +9,7 @@ from service.app.login_ports import IdentityProvider, LoginSource, NobodyVouches
 from service.app.notice_ports import NobodyIsTold, NobodyTells, NoticeSender, NotifySource
 from service.app.ports import Clock, Executors, InventorySource, Receivers, RuleSource, Runbooks, Store
 from service.app.survey_ports import NobodyLooks, Surveyor
+from service.app.taking_first import TakingFirst
 from service.domain.alert import Parsed
 from service.domain.errors import InvalidInput, Unauthenticated
 from service.domain.policy import Policy
@@ -61,6 +62,10 @@ class Service:
     service_id: str
     #: Tells the engine that something may be due.
     wake_engine: Callable[[], None] = _nobody_listens
+    #: Tells the engine that alerts may be due, and nothing else: that is said at each delivery.
+    wake_judging: Callable[[], None] = _nobody_listens
+    #: Lets judging wait while deliveries are recorded.
+    taking_first: TakingFirst = field(default_factory=TakingFirst)
     #: Who may deliver alerts, and what they start.
     rules: RuleSource = field(default_factory=_NoRules)
     receivers: Receivers = field(default_factory=_NobodyReceives)

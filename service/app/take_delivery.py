@@ -1,13 +1,23 @@
-"""Take what a known sender has sent: read it, and keep it whatever it is."""
+"""Take what known senders have sent: read it, and keep it whatever it is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from service.app.know_sender import Sender
-from service.app.receive_alerts import Incoming, Receipt, receive, reject
+from service.app.receive_alerts import Incoming, Receipt, ToKeep, keep, read, refuse
 from service.app.service import Service
 from service.domain.alert import Parsed
-from service.domain.errors import InvalidInput
+from service.domain.errors import InvalidInput, Unavailable
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A body, and the source that has proven to have sent it."""
+
+    sender: Sender
+    body: bytes
+    #: Names in lower case.
+    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -20,14 +30,28 @@ class Taken:
     fault: InvalidInput | None = None
 
 
-def take_delivery(service: Service, sender: Sender, body: bytes, *, headers: Mapping[str, str]) -> Taken:
-    """Read a body and record it; Unavailable when that cannot be done now, and then nothing of it was taken.
+def take_deliveries(service: Service, some: Sequence[Sent]) -> Sequence[Taken | Unavailable]:
+    """Read bodies and record them in one piece; Unavailable for each that is not taken now.
 
-    A body that is none of its kind is recorded as rejected. Names of headers are in lower case.
+    A body that is none of its kind is recorded as rejected. Raises Unavailable when nothing can be written. Whatever
+    else is raised may be about one of them alone; nothing was taken, and each is then to be taken by itself.
     """
-    incoming = Incoming(sender.source.name, body, sender.person)
+    understood = [_read(service, one) for one in some]
+    receipts = keep(service, [kept for kept, _ in understood])
+    return [
+        told if isinstance(told, Unavailable) else _taken(told, said)
+        for told, (_, said) in zip(receipts, understood, strict=True)
+    ]
+
+
+def _read(service: Service, sent: Sent) -> tuple[ToKeep, Parsed | InvalidInput]:
+    incoming = Incoming(sent.sender.source.name, sent.body, sent.sender.person)
     try:
-        parsed = service.receivers.parse(sender.source, body, headers=headers, now=service.clock.now())
+        parsed = service.receivers.parse(sent.sender.source, sent.body, headers=sent.headers, now=service.clock.now())
     except InvalidInput as fault:
-        return Taken(reject(service, incoming, fault.reason), None, fault)
-    return Taken(receive(service, incoming, parsed), parsed)
+        return refuse(service, incoming, fault.reason), fault
+    return read(service, incoming, parsed), parsed
+
+
+def _taken(receipt: Receipt, said: Parsed | InvalidInput) -> Taken:
+    return Taken(receipt, None, said) if isinstance(said, InvalidInput) else Taken(receipt, said)

@@ -2,7 +2,7 @@
 
 import secrets
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -25,6 +25,8 @@ PREFIX: Final = "unstick_"
 #: When a token ends for which nothing else was said, and the longest that may be said.
 USUAL: Final = timedelta(days=90)
 LONGEST: Final = timedelta(days=365)
+#: One answer for every cause.
+NOT_VALID: Final = "The token is not valid."
 #: Said instead of an end, of a token that delivers alerts and can do nothing else.
 NEVER: Final[Literal["never"]] = "never"
 
@@ -171,14 +173,26 @@ def authenticate(service: Service, text: str) -> Person:
 
 def valid_token(service: Service, text: str) -> Token:
     """Return the token that a text is, and note its use; errors as `authenticate`."""
-    digest = sha256(text)
-    token = service.store.read(lambda reader: reader.token_by_sha256(digest))
-    now = service.clock.now()
-    if token is None or not token.valid(now):
-        raise Unauthenticated("The token is not valid.", "Ask for a new one: `unstick token create`.")
-    if token.last_used_at is None or now - token.last_used_at > timedelta(minutes=1):
-        _note_use(service, digest, now=now)
+    token = valid_tokens(service, [text]).get(text)
+    if token is None:
+        raise Unauthenticated(NOT_VALID, "Ask for a new one: `unstick token create`.")
     return token
+
+
+def valid_tokens(service: Service, texts: Collection[str]) -> Mapping[str, Token]:
+    """Return by their texts the tokens that are valid, looked up together, and note their use."""
+    if not texts:
+        return {}
+    digests = {text: sha256(text) for text in texts}
+    found = service.store.read(
+        lambda reader: {text: reader.token_by_sha256(digest) for text, digest in digests.items()}
+    )
+    now = service.clock.now()
+    valid = {text: token for text, token in found.items() if token is not None and token.valid(now)}
+    for text, token in valid.items():
+        if token.last_used_at is None or now - token.last_used_at > timedelta(minutes=1):
+            _note_use(service, digests[text], now=now)
+    return valid
 
 
 def _note_use(service: Service, digest: str, *, now: datetime) -> None:

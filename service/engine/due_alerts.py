@@ -1,5 +1,6 @@
 """Judges alerts as they become due, in a thread of its own: a storm of them keeps no node run waiting."""
 
+import time
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -11,6 +12,8 @@ from service.engine.side_loop import FaultOf, SideLoop
 
 #: Without a wake-up, due alerts are looked for this often (seconds).
 TICK = 1.0
+#: While deliveries are recorded judging waits, at most so long (seconds); then it has a turn in which it does not.
+LONGEST_WAIT, LEAST_TURN = 3.0, 1.0
 #: A clock that went back by more than this was set.
 _SET_BACK: Final = timedelta(seconds=5)
 
@@ -22,9 +25,11 @@ class DueAlerts(SideLoop):
         """Judge the alerts of this service."""
         super().__init__(service, name="alerts", fault_of=fault_of)
         self._looked_at: datetime | None = None
+        self._has_turn_until = time.monotonic()
 
     def _turn(self) -> float:
         self._mind_clock()
+        self._let_take()
         return 0.0 if self._judge_some() else self._pause()
 
     def _mind_clock(self) -> None:
@@ -33,6 +38,13 @@ class DueAlerts(SideLoop):
         self._looked_at = now
         if before is None or now < before - _SET_BACK:
             self._attempt(partial(judge_held_again, self._service))
+
+    def _let_take(self) -> None:
+        """Wait while deliveries are recorded, unless judging has waited for its turn already."""
+        if time.monotonic() < self._has_turn_until:
+            return
+        if not self._service.taking_first.wait_for_quiet(LONGEST_WAIT, wanted=lambda: not self._ending.is_set()):
+            self._has_turn_until = time.monotonic() + LEAST_TURN
 
     def _judge_some(self) -> bool:
         """Judge a batch; True when there may be more."""

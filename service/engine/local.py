@@ -69,6 +69,10 @@ class LocalEngine:
         self._wake.set()
         self._alerts.wake()
 
+    def wake_judging(self) -> None:
+        """Look for due alerts now."""
+        self._alerts.wake()
+
     def stop(self, timeout: float) -> None:
         """Dispatch nothing more and wait up to `timeout` seconds for scripts that are followed.
 

@@ -19,6 +19,10 @@ class AlertTransaction(SerialReader):
         """Add a delivery with its alerts; Conflict when the source has used its key before."""
         alert_writes.add_delivery(self._connection, delivery, alerts)
 
+    def add_deliveries(self, deliveries: Sequence[Delivery], alerts: Sequence[RecordedAlert]) -> None:
+        """Add deliveries with the alerts of all of them; one that cannot be added ends the whole change."""
+        alert_writes.add_deliveries(self._connection, deliveries, alerts)
+
     def save_alert(self, alert: RecordedAlert) -> None:
         """Write how an alert was judged; Conflict when that was decided before."""
         alert_writes.save_alert(self._connection, alert)

@@ -24,21 +24,24 @@ _SAVE = update(alerts).where(_A.id == bindparam("saved"), or_(UNJUDGED, HELD))
 
 def add_delivery(connection: Connection, delivery: Delivery, recorded: Sequence[RecordedAlert]) -> None:
     """Add a delivery with its alerts; Conflict when the source has used its key before."""
-    if delivery.delivery_key is None:
-        # It can meet no other one, and a savepoint costs as much as the row.
-        connection.execute(_ADD_DELIVERY, rows.to_row(delivery))
-    else:
-        _add_named(connection, delivery)
-    for first in range(0, len(recorded), _PIECE):
-        connection.execute(_ADD_ALERT, [rows.to_row(one) for one in recorded[first : first + _PIECE]])
-
-
-def _add_named(connection: Connection, delivery: Delivery) -> None:
     try:
         with connection.begin_nested():
             connection.execute(_ADD_DELIVERY, rows.to_row(delivery))
     except IntegrityError as error:
         raise refusal(error) from error
+    _add_alerts(connection, recorded)
+
+
+def add_deliveries(connection: Connection, some: Sequence[Delivery], recorded: Sequence[RecordedAlert]) -> None:
+    """Add deliveries with the alerts of all of them, a statement for each table; one that cannot be ends the change."""
+    if some:
+        connection.execute(_ADD_DELIVERY, [rows.to_row(one) for one in some])
+    _add_alerts(connection, recorded)
+
+
+def _add_alerts(connection: Connection, recorded: Sequence[RecordedAlert]) -> None:
+    for first in range(0, len(recorded), _PIECE):
+        connection.execute(_ADD_ALERT, [rows.to_row(one) for one in recorded[first : first + _PIECE]])
 
 
 def save_alert(connection: Connection, alert: RecordedAlert) -> None:

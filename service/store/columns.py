@@ -13,9 +13,6 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from service.domain.errors import InvalidInput
 from service.domain.run import StepOutcome, StepResult, Verdict, WellNow
 
-#: Of a fixed width, so that the order of the texts is the order of the times.
-_TIME_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
-
 
 class UtcTime(TypeDecorator[datetime]):
     """An aware time in UTC with microseconds: `timestamptz` on PostgreSQL, sortable text on SQLite."""
@@ -162,10 +159,9 @@ def _result(step: str, outcome: str | None, reason: str, verdict: str | None, we
 
 
 def time_text(value: datetime) -> str:
-    """Return a time as text that sorts as the time does."""
-    utc = value.astimezone(UTC)
-    # strftime leaves the year unpadded on Linux, and text must sort.
-    return f"{utc.year:04d}" + utc.strftime(_TIME_FORMAT[2:])
+    """Return a time as text of a fixed width, so that the order of the texts is the order of the times."""
+    # Four digits of the year and six of the second, whatever they are; strftime takes five times as long.
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def storable(text: str) -> str:

@@ -15,6 +15,7 @@ from service.web.event_feed import EventFeed
 from service.web.failed_sign_ins import FailedSignIns
 from service.web.flows import Flows
 from service.web.forwarded import ON_THIS_MACHINE, Forwarded
+from service.web.intake import Intake
 from service.web.limits import BodyLimits
 from service.web.metrics import Metrics
 from service.web.page_guard import PageGuard
@@ -48,6 +49,8 @@ from service.web.routes.health import ReadinessCheck
 from service.web.taking import Share
 
 _ROUTERS: tuple[APIRouter, ...] = (
+    # First: routes are tried one after the other, and a storm of alerts asks for this one.
+    webhooks.router,
     runs.router,
     imports.router,
     events.router,
@@ -62,7 +65,6 @@ _ROUTERS: tuple[APIRouter, ...] = (
     policy.router,
     notices.router,
     sweeps.router,
-    webhooks.router,
     audit.router,
     health.router,
     docs.router,
@@ -96,6 +98,7 @@ def create_app(
     app.state.metrics = metrics
     app.state.event_feed = feed
     app.state.share = Share()
+    app.state.intake = Intake(service)
     app.state.failed_sign_ins = FailedSignIns()
     app.state.flows = Flows()
     for router in _ROUTERS:

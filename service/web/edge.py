@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import structlog
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.app.service import Service
@@ -23,6 +23,8 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+# As they are sent: every answer has them.
+_RAW_HEADERS = tuple((name.lower().encode(), value.encode()) for name, value in HEADERS.items())
 _TWO_LENGTHS = errors.http_problem(
     400, "The request has both Content-Length and Transfer-Encoding.", way_out="Send one."
 )
@@ -105,10 +107,9 @@ class _Answer:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                headers.setdefault(name, value)
-            headers["X-Request-Id"] = self.request_id
+            set_already = {name.lower() for name, _ in message["headers"]}
+            own = [pair for pair in _RAW_HEADERS if pair[0] not in set_already]
+            message["headers"] = [*message["headers"], *own, (b"x-request-id", self.request_id.encode())]
         await self._send(message)
 
 

@@ -1,20 +1,24 @@
 """Reads a delivery and proves its sender, before anything else of it is looked at."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.openapi.models import HTTPBearer
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
-from service.app.know_sender import STRANGER, Sender, know_by_signature, know_by_token
+from service.app.know_sender import STRANGER, Sender, know_by_signature
 from service.app.service import Service
+from service.app.take_delivery import Sent, Taken
 from service.domain.errors import BrokenRule, Unauthenticated, Unavailable
 from service.domain.person import Permission
 from service.web import errors
 from service.web.auth import Declares
+from service.web.intake import Intake
 from service.web.limits import CLOSE, read_body
 from service.web.schemas.problem import Problem
 from service.web.taking import Share
@@ -31,13 +35,17 @@ RETRY_AFTER = 5
 
 @dataclass(frozen=True)
 class Proven:
-    """A body, and the source that has sent it."""
+    """What a source has sent, and who takes it."""
 
-    service: Service
-    sender: Sender
-    body: bytes
-    #: Names in lower case.
-    headers: Mapping[str, str]
+    intake: Intake
+    sent: Sent
+
+    async def take(self) -> Taken:
+        """Return what became of it, once it is on the record; RefusedError when it cannot be taken now."""
+        try:
+            return await self.intake.take(self.sent)
+        except Unavailable as error:
+            raise unavailable(error) from error
 
 
 class RefusedError(Exception):
@@ -61,10 +69,10 @@ class Proves(Declares):
 
     async def __call__(self, request: Request, source: str) -> AsyncIterator[Proven]:
         """Give the delivery of a known sender; Unauthenticated, in the same words whatever is wrong."""
-        service, share = _state(request)
+        service, share, intake = _state(request)
         headers = _headers(request)
         try:
-            known = await run_in_threadpool(know_by_token, service, source, headers=headers)
+            known = await intake.know(source, headers)
         except Unavailable as error:
             raise unavailable(error) from error
         most = MOST_BYTES if known is None else MOST_BYTES_WITH_TOKEN
@@ -78,12 +86,31 @@ class Proves(Declares):
             if known is None:
                 known = await _by_signature(service, source, body, headers=headers)
                 share.trust(address, source)
-            yield Proven(service, known, body, headers)
+            yield Proven(intake, Sent(known, body, headers))
         finally:
             share.give_back(size, holder)
 
 
-Delivers = Annotated[Proven, Depends(Proves())]
+_PROVES: Final = Proves()
+Delivers = Annotated[Proven, Depends(_PROVES)]
+
+
+class ProvenRoute(APIRoute):
+    """A route whose only argument is `Delivers` and that returns a response: declared as any other, called directly.
+
+    To find out at each request which arguments a function has costs more than all that the web does with a delivery.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what FastAPI calls with a request."""
+        prove, endpoint = asynccontextmanager(_PROVES), self.endpoint
+
+        async def handle(request: Request) -> Response:
+            async with prove(request, request.path_params["source"]) as proven:
+                answer: Response = await endpoint(proven)
+                return answer
+
+        return handle
 
 
 def unavailable(error: Unavailable) -> RefusedError:
@@ -96,11 +123,12 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RefusedError, _refused)
 
 
-def _state(request: Request) -> tuple[Service, Share]:
-    service, share = request.app.state.service, request.app.state.share
-    if not isinstance(service, Service) or not isinstance(share, Share):
+def _state(request: Request) -> tuple[Service, Share, Intake]:
+    state = request.app.state
+    service, share, intake = state.service, state.share, state.intake
+    if not isinstance(service, Service) or not isinstance(share, Share) or not isinstance(intake, Intake):
         raise BrokenRule("The application was made without a service.")
-    return service, share
+    return service, share, intake
 
 
 async def _refused(_request: Request, error: Exception) -> Response:
