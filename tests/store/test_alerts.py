@@ -87,6 +87,19 @@ def test_alerts_are_due_oldest_first_until_they_are_decided(store: SqlStore) -> 
         save(store, replace(alert(1), verdict=AlertVerdict.RAN))
 
 
+def test_deliveries_are_added_together_or_not_at_all(store: SqlStore) -> None:
+    both = [delivery("d1"), delivery("d2", delivery_key=None)]
+    same = [delivery("d3"), delivery("d4", delivery_key="key-d1")]
+
+    store.write(lambda transaction: transaction.add_deliveries(both, [alert(0), alert(0, of="d2"), alert(1, of="d2")]))
+    with pytest.raises(Conflict):
+        store.write(lambda transaction: transaction.add_deliveries(same, [alert(0, of="d3")]))
+
+    kept = store.read(lambda reader: reader.alerts(AlertFilter(), cursor=None, limit=9))
+    assert [one.id for one in kept.items] == ["d2-00001", "d2-00000", "d1-00000"]
+    assert store.read(lambda reader: [reader.delivery(one.id) for one in both]) == both
+
+
 def test_a_list_of_alerts_pages_and_is_filtered(store: SqlStore) -> None:
     put(store, *(alert(index, node=f"gpu-{index % 2}") for index in range(5)))
 
