@@ -73,6 +73,10 @@ def _rebooted_at() -> Select[Any]:
 
 
 # What is asked at each delivery and of each alert is made once: that costs more than to ask it.
+_ALERT: Final = select(alerts).where(_A.id == bindparam("key"))
+_WAKING = select(alerts).where(WAKES, _A.wake_at <= bindparam("now")).order_by(_A.wake_at, _A.id)
+_DUE: Final = _WAKING.limit(bindparam("most"))
+_NEXT_WAKE: Final = select(func.min(_A.wake_at).label("wake_at")).where(WAKES)
 _SOME = select(_A.received_at).where(UNJUDGED).limit(bindparam("most")).subquery()
 _WAITING: Final = select(func.count()).select_from(_SOME)
 # What could not be understood has no fingerprint of its own.
@@ -114,7 +118,7 @@ class AlertReads(Looks):
 
     def alert(self, alert_id: str) -> RecordedAlert:
         """Return an alert; NotFound."""
-        found = self._alerts(select(alerts).where(_A.id == alert_id))
+        found = self._alerts(_ALERT, {"key": alert_id})
         return found[0] if found else _missing("alert", alert_id)
 
     def alerts(self, which: AlertFilter, *, cursor: str | None, limit: int) -> Page[RecordedAlert]:
@@ -138,12 +142,11 @@ class AlertReads(Looks):
 
     def due_alerts(self, now: datetime, *, limit: int) -> tuple[RecordedAlert, ...]:
         """Return alerts that are to be judged now, oldest first."""
-        query = select(alerts).where(WAKES, _A.wake_at <= now)
-        return self._alerts(query.order_by(_A.wake_at, _A.id).limit(limit))
+        return self._alerts(_DUE, {"now": now, "most": limit})
 
     def next_alert_wake(self) -> datetime | None:
         """Return when the next alert is to be judged."""
-        row = self._first(select(func.min(_A.wake_at).label("wake_at")).where(WAKES))
+        row = self._first(_NEXT_WAKE)
         return None if row is None else row["wake_at"]
 
     def waiting_alerts(self, *, most: int) -> int:
@@ -226,8 +229,8 @@ class AlertReads(Looks):
         row = self._first(select(deliveries).where(which))
         return None if row is None else rows.from_row(Delivery, row)
 
-    def _alerts(self, query: Select[Any]) -> tuple[RecordedAlert, ...]:
-        return tuple(rows.from_row(RecordedAlert, row) for row in self._all(query))
+    def _alerts(self, query: Select[Any], values: Mapping[str, Any] | None = None) -> tuple[RecordedAlert, ...]:
+        return tuple(rows.from_row(RecordedAlert, row) for row in self._all(query, values))
 
 
 def _fault(alert: RecordedAlert) -> ColumnElement[bool]:
