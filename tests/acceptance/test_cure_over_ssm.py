@@ -15,19 +15,18 @@ from service.domain.run import NodeRunState, StepOutcome, Verdict
 from service.executors.local import LocalExecutor
 from service.executors.registry import ExecutorsByKind
 from service.executors.ssm.executor import SsmExecutor
-from service.executors.ssm.tempo import Tempo
+from tests.support.prompt_aws import TEMPO, TIMING
 from tests.support.world import RealClock, World
 
 pytest_plugins = ["lab.fixtures"]
 HOLD = {"hold_seconds": 3}
 INSTANCE = "i-0123456789abcdef0"
-FASTER = 5.0
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[SsmServer]:
     """Give a stand-in for AWS."""
-    with SsmServer(pace=FASTER) as server, pytest.MonkeyPatch.context() as patch:
+    with SsmServer(timing=TIMING) as server, pytest.MonkeyPatch.context() as patch:
         for name, value in server.environment().items():
             patch.setenv(name, value)
         yield server
@@ -48,9 +47,8 @@ def world(node: LabNode, tmp_path: Path) -> Iterator[World]:
     """Give a service that reaches the node by SSM alone."""
     clock = RealClock()
     local = GuardedExecutor(LocalExecutor())
-    tempo = Tempo(pace=1 / FASTER, look=0.4)
     executors = ExecutorsByKind(
-        local=local, ssh=local, ssm=lambda: GuardedExecutor(SsmExecutor(clock.now, tempo=tempo))
+        local=local, ssh=local, ssm=lambda: GuardedExecutor(SsmExecutor(clock.now, tempo=TEMPO))
     )
     endpoint = Endpoint("gpu-01", ExecutorKind.SSM, INSTANCE, view=View.BOOT)
     inventory = Inventory({"gpu-01": Node("gpu-01", endpoint)})

@@ -10,7 +10,8 @@ from lab.nodes import Node
 from lab.ssm import SsmServer
 from lab.ssm.machines import node_instance
 from service.domain.node import ExecutorKind
-from tests.cures.cure import FASTER, INSTANCE, Cure
+from tests.cures.cure import INSTANCE, Cure
+from tests.support.prompt_aws import TIMING
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[ExecutorKind]:
     if kind is not ExecutorKind.SSM:
         yield kind
         return
-    with SsmServer(pace=FASTER) as server, pytest.MonkeyPatch.context() as patch:
+    with SsmServer(timing=TIMING) as server, pytest.MonkeyPatch.context() as patch:
         server.add(node_instance(request.getfixturevalue("node"), INSTANCE))
         for name, value in server.environment().items():
             patch.setenv(name, value)

@@ -21,7 +21,7 @@ from service.executors.local import LocalExecutor
 from service.executors.registry import ExecutorsByKind
 from service.executors.ssh.executor import SshExecutor
 from service.executors.ssm.executor import SsmExecutor
-from service.executors.ssm.tempo import Tempo
+from tests.support.prompt_aws import TEMPO
 from tests.support.world import RUNBOOKS, RealClock, World
 
 #: Only stops a hang.
@@ -30,9 +30,6 @@ PATIENCE_SECONDS = 240
 EXECUTORS = (ExecutorKind.SSH, ExecutorKind.SSM)
 by_each = pytest.mark.parametrize("executor", EXECUTORS, ids=str, indirect=True)
 INSTANCE = "i-0123456789abcdef0"
-#: AWS's seconds in one of ours, and the executor's patience to match.
-FASTER = 5.0
-TEMPO = Tempo(pace=1 / FASTER, look=0.4)
 
 
 class ShiftedClock(RealClock):

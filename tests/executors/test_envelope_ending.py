@@ -16,6 +16,8 @@ from tests.executors.envelope_place import Heard, Place, acting, order, ref
 pytestmark = pytest.mark.needs_root
 
 SECOND = timedelta(seconds=1)
+#: Where the script has to come to something first, which on a busy machine takes more than a second.
+SOON = timedelta(seconds=3)
 
 
 def processes_of(place: Place, words: str) -> list[int]:
@@ -33,19 +35,19 @@ def test_a_script_is_ended_at_its_deadline_with_all_of_its_group(place: Place) -
 def test_a_script_may_clean_up_at_its_deadline(place: Place) -> None:
     heard = Heard()
 
-    report = place.start(order("trap 'echo cleaned; exit 3' TERM; sleep 60 & wait", timeout=SECOND), heard)
+    report = place.start(order("trap 'echo cleaned; exit 3' TERM; sleep 60 & wait", timeout=SOON), heard)
 
     assert (report.exit_code, report.signal, report.ended_by_us, heard.text()) == (3, None, True, b"cleaned\n")
 
 
 def test_a_script_that_ignores_term_is_killed(place: Place) -> None:
-    report = place.start(order("trap '' TERM; while :; do sleep 1; done", timeout=SECOND))
+    report = place.start(order("trap '' TERM; while :; do sleep 1; done", timeout=SOON))
 
     assert (report.state, report.signal, report.ended_by_us) == (ReportState.FINISHED, 9, True)
 
 
 def test_a_child_that_ignores_term_is_killed_too(place: Place) -> None:
-    report = place.start(order("(trap '' TERM; while :; do sleep 0.7773; done) & sleep 60", timeout=SECOND))
+    report = place.start(order("(trap '' TERM; while :; do sleep 0.7773; done) & sleep 60", timeout=SOON))
 
     assert (report.state, report.signal, report.ended_by_us) == (ReportState.FINISHED, 15, True)
     assert processes_of(place, "^sleep 0.7773") == []
@@ -98,7 +100,7 @@ def test_a_stop_never_ends_a_process_that_was_given_the_pid_again(place: Place) 
 
 
 def test_the_watchdog_outlives_the_transport(place: Place) -> None:
-    given = order("echo >/run/watched; sleep 60", timeout=SECOND)
+    given = order("echo >/run/watched; sleep 60", timeout=SOON)
     transport = place.begin(given)
     wait_until(place.file("watched").exists, "the script runs")
     place.cut(transport)
@@ -151,7 +153,7 @@ class TestStateD:
     def test_an_unkillable_script_is_named_and_nobody_waits_for_it(
         self, place: Place, stuck: FuseMount, read: str
     ) -> None:
-        given = acting(read, timeout=SECOND)
+        given = acting(read, timeout=SOON)
 
         report = place.start(given)
         held = place.start(acting("true"))
@@ -192,7 +194,7 @@ class TestStateD:
         assert (report.state, report.exit_code) == (ReportState.FINISHED, 5)
 
     def test_a_stuck_child_makes_the_deadline_unkillable(self, place: Place, stuck: FuseMount, read: str) -> None:
-        given = order(f"({read}) & sleep 60", timeout=SECOND)
+        given = order(f"({read}) & sleep 60", timeout=SOON)
 
         report = place.start(given)
 

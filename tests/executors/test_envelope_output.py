@@ -55,7 +55,7 @@ def test_of_much_output_the_head_and_the_end_are_kept(place: Place) -> None:
 
 
 def test_output_that_never_ends_is_ended_by_the_deadline(place: Place) -> None:
-    given = order("yes", timeout=timedelta(seconds=2))
+    given = order("yes", timeout=timedelta(seconds=4))
 
     report = place.start(given)
 

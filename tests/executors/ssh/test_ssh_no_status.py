@@ -35,7 +35,7 @@ def test_a_session_that_ends_without_a_status_is_lost_and_asked_about_and_never_
     tmp_path: Path, end: End
 ) -> None:
     ssh = executor(
-        patience=replace(PATIENT, channel=2 if end is ends_its_streams else PATIENT.channel),
+        patience=replace(PATIENT, channel=4 if end is ends_its_streams else PATIENT.channel),
         persistence=Persistence(beyond_deadline=10, questions=1, pause=0.1),
     )
     with QuietServer(tmp_path, end) as server:

@@ -9,7 +9,8 @@ from lab.private import PrivateMounts
 from lab.ssm import SsmServer
 from service.executors.ssm.executor import SsmExecutor
 from tests.executors.envelope_place import Place, give_run
-from tests.executors.ssm.support import FASTER, TEMPO, Region, instances
+from tests.executors.ssm.support import TEMPO, Region, instances
+from tests.support.prompt_aws import TIMING
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def whole_region() -> Iterator[Region]:
     with ExitStack() as stack:
         mounts = stack.enter_context(PrivateMounts())
         give_run(mounts)
-        server = stack.enter_context(SsmServer(pace=FASTER))
+        server = stack.enter_context(SsmServer(timing=TIMING))
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, value in server.environment().items():
             patch.setenv(name, value)

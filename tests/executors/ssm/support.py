@@ -12,15 +12,15 @@ from service.domain.node import Confine, Endpoint, ExecutorKind, View
 from service.domain.script import AttemptRef, Report, ScriptOrder
 from service.executors.ssm.executor import SsmExecutor
 from service.executors.ssm.gateway import Patience
-from service.executors.ssm.tempo import Tempo
 from tests.executors.envelope_place import Heard, Place
 from tests.executors.envelope_place import acting as acting_of
 from tests.executors.envelope_place import order as order_of
+from tests.support.prompt_aws import TEMPO as PROMPT
 
-#: So many seconds of AWS pass in one of ours; scripts are real and take their own.
+#: So many seconds of AWS pass in one of ours where a test is about its windows; scripts are real and take their own.
 FASTER = 5.0
-#: As fast as that, and looking more often than AWS would like.
-TEMPO = Tempo(pace=1 / FASTER, look=0.4, gather=1.0)
+#: Hurried, and gathering what comes together for a fifth of a second.
+TEMPO = replace(PROMPT, gather=0.2)
 
 
 def instance_id(number: int) -> str:
@@ -89,6 +89,6 @@ def instances(server: SsmServer, mounts: PrivateMounts, *, count: int) -> None:
 
 
 #: Where all that come at once shall share a command, however slowly they come.
-GATHERING = replace(TEMPO, gather=5.0)
+GATHERING = replace(TEMPO, gather=1.0)
 #: For tests in which no answer comes.
 IMPATIENT = Patience(connect=10.0, answer=0.5)

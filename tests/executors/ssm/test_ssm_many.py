@@ -18,7 +18,7 @@ FINISHED, NOT_STARTED = ReportState.FINISHED, ReportState.NOT_STARTED
 
 def test_looks_at_sixty_nodes_share_commands_of_fifty_at_most_and_each_node_gets_its_own(region: Region) -> None:
     # Those that come late share one more; what is asked each second would be counted by how long it all takes.
-    region.again(tempo=replace(TEMPO, gather=15.0, look=25.0, slowest_look=25.0))
+    region.again(tempo=replace(TEMPO, gather=3.0, look=5.0, slowest_look=5.0))
     since, all_before = len(region.sends()), len(region.server.calls)
     orders = [order(f"echo ran >>/run/many-{n}; exit {n}", n, kind=ScriptKind.VERIFY) for n in range(1, 61)]
 

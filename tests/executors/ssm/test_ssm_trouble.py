@@ -103,7 +103,7 @@ def test_what_aws_denied_for_its_rate_is_sent_until_it_is_taken(region: Region, 
 
 
 def test_a_command_that_aws_denies_for_long_was_not_started(region: Region) -> None:
-    region.again(tempo=replace(region.executor._tempo, send_for=2.0))
+    region.again(tempo=replace(region.executor._tempo, send_for=0.4))
     region.server.faults.always(Outcome.THROTTLE, operations=["SendCommand"])
 
     report = region.run(counting("denied"))
