@@ -65,10 +65,27 @@ def resolved_as_retry_by_another(world: World) -> None:
     resolve(world.service, run.id, node="gpu-01", resolve_as=ResolveAs.RETRY, reason="it is gone", person=BEA)
 
 
+def resolved_as_retry_by_another_and_requested_again(world: World) -> None:
+    run = requested(world)
+    assert world.play(run, by=CAT)[0].state is NodeRunState.STUCK
+    resolve(world.service, run.id, node="gpu-01", resolve_as=ResolveAs.RETRY, reason="it is gone", person=BEA)
+    world.play(run, by=CAT, deny=("strike",))
+    retry_run(world.service, run.id, person=ANN, from_step=None, failed_nodes=True, reason="again")
+
+
 def escalated(world: World) -> None:
     run = world.request("cure", "gpu-01", person=ANN)
     world.settle()
     world.answer(next(gate for gate in world.open_gates() if gate.run_id == run.id), by=ANN)
+
+
+def retried_by_another_and_escalated(world: World) -> None:
+    run = world.request("cure", "gpu-01", person=ANN)
+    world.play(run, by=ANN, deny=("cure",))
+    retry_run(world.service, run.id, person=BEA, from_step=None, failed_nodes=True, reason="again")
+    world.settle()
+    [gate] = world.open_gates()
+    world.answer(gate, by=BEA)
 
 
 def resolved_as_retry_by_another_and_escalated(world: World) -> None:
@@ -132,7 +149,11 @@ WAYS = {
     "requested": Way(requested),
     "retried by another": Way(retried_by_another, (ANN, BEA)),
     "resolved as retry by another": Way(resolved_as_retry_by_another, (ANN, BEA)),
+    "resolved as retry by another, and requested again": Way(
+        resolved_as_retry_by_another_and_requested_again, (ANN, BEA)
+    ),
     "escalated": Way(escalated, answers=FAILS),
+    "retried by another, and escalated": Way(retried_by_another_and_escalated, (ANN, BEA), FAILS),
     "resolved as retry by another, and escalated": Way(
         resolved_as_retry_by_another_and_escalated, (ANN, BEA), {**FAILS, "cure.run": [LOST, exits(0)]}
     ),
