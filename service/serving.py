@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 #: After SIGTERM scripts that are followed are given this long (seconds); then they go on alone.
 GRACE: Final = 5.0
-_REQUEST_GRACE: Final = 5
 #: A start waits so long for sources of nodes (seconds), so that runs of before find their nodes known.
 _FIRST_LOOK: Final = 20.0
 #: What else stands in the environment of the service and is no business of who reads an output.
@@ -129,10 +128,8 @@ class _Serving:
             self._executors.close()
 
     def _server(self) -> "uvicorn.Server":
-        import uvicorn
-
         from service.web.app import create_app
-        from service.web.connections import BoundedProtocol
+        from service.web.connections import bounded_server
         from service.web.forwarded import ON_THIS_MACHINE
         from service.web.rates import rates_of
 
@@ -140,21 +137,10 @@ class _Serving:
             self._service,
             readiness=(self._engine.fault, *self._file_faults(), self._lock_fault),
             rates=rates_of(self._requests_per_second),
-            # uvicorn's own name for it; that uvicorn itself believes nobody leaves the socket's address to be seen.
+            # uvicorn's own name for it.
             forwarders=os.environ.get("FORWARDED_ALLOW_IPS") or ON_THIS_MACHINE,
         )
-        return uvicorn.Server(
-            uvicorn.Config(
-                app,
-                http=BoundedProtocol,
-                ws="none",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=_REQUEST_GRACE,
-            )
-        )
+        return bounded_server(app)
 
     def _file_faults(self) -> Iterator[Callable[[], str | None]]:
         """Yield for each file that may become wrong under the service what says why it is not used."""

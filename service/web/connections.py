@@ -13,10 +13,14 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 import h11
+import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from service.web.places import place_of
 
+#: After it was told to stop, a server lets requests go on for so long (seconds).
+_REQUEST_GRACE: Final = 5
 #: Files that are left for nodes, the database and scripts, of those that a process may open.
 _OTHER_FILES: Final = 400
 _TOO_SLOW: Final = (
@@ -169,6 +173,23 @@ class BoundedProtocol(H11Protocol):
             min(idle, key=lambda each: each[0])[1].give_up()
         else:
             self.give_up(_FULL)
+
+
+def bounded_server(app: ASGIApp, bounds: Bounds | None = None) -> uvicorn.Server:
+    """Return what serves an application within these bounds, or within those of a service."""
+    given = {} if bounds is None else {"bounds": bounds}
+    config = uvicorn.Config(
+        app,
+        http=type("Bounded", (BoundedProtocol,), given),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # `forwarded.Forwarded` believes proxies; that uvicorn believes nobody leaves the socket's address to be seen.
+        proxy_headers=False,
+        timeout_graceful_shutdown=_REQUEST_GRACE,
+    )
+    return uvicorn.Server(config)
 
 
 def _is_loopback(address: str) -> bool:

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from service.web.connections import BoundedProtocol, Bounds
+from service.web.connections import Bounds, bounded_server
 
 #: Seconds; it only stops a hang.
 PATIENCE = 60.0
@@ -81,13 +80,8 @@ def serving(bounds: Bounds) -> Iterator[Served]:
         finally:
             ended.append(path)
 
-    class Bounded(BoundedProtocol):
-        pass
-
-    Bounded.bounds = bounds
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
-        config = uvicorn.Config(application, http=Bounded, ws="none", lifespan="off", log_config=None, access_log=False)
-        server = uvicorn.Server(config)
+        server = bounded_server(application, bounds)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="web")
         thread.start()
         try:

@@ -88,6 +88,9 @@ def test_s15_there_are_fewer_connections_than_files_a_process_may_open() -> None
 
     assert 50 <= bounds.most <= 1000
     assert bounds.most_of_one <= bounds.most // 2
+    # With the last look: a header has 10 seconds, a body 15, an answer 30 to be read.
+    assert bounds.tick == 1
+    assert bounds.seconds == {Phase.HEADER: 9, Phase.BODY: 14, Phase.UNREAD: 30, Phase.CLOSING: 10}
 
 
 def _drip(client: object, first: bytes) -> None:
