@@ -8,7 +8,7 @@ from service.app.driven import SELF
 from service.app.ports import Transaction
 from service.domain.audit import Fact
 from service.domain.delivery import AlertVerdict, RecordedAlert
-from service.domain.run import NodeRunState, TriggerKind
+from service.domain.run import NodeRunState
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,6 @@ def _end_held(transaction: Transaction, alert: RecordedAlert, *, now: datetime) 
 def _end_run(transaction: Transaction, alert: RecordedAlert, resolved: RecordedAlert, *, now: datetime) -> Ended | None:
     """Cancel the run of an alert that has not acted; None when there is nothing to say of it."""
     run_id = _goes_on_as(transaction, alert)
-    if transaction.run(run_id).trigger.kind is not TriggerKind.ALERT:
-        return None
     histories = transaction.histories(run_id)
     still_open = [one.node_run for one in histories if not one.node_run.state.ended]
     if not still_open:
