@@ -101,6 +101,38 @@ def _no_number(rows: list[dict[str, Any]]) -> None:
     rows[3]["seq"] = float("inf")
 
 
+def _bound(rows: list[dict[str, Any]]) -> None:
+    rows[5]["bound"] = "another-boot"
+
+
+def _other_gate(rows: list[dict[str, Any]]) -> None:
+    rows[3]["kind"] = "confirm"
+
+
+def _late(rows: list[dict[str, Any]]) -> None:
+    for row in rows[4:]:
+        row["at"] = "2998" + row["at"][4:]
+
+
+def _begun_again(rows: list[dict[str, Any]]) -> None:
+    rows.insert(3, {**rows[0], "at": rows[2]["at"]})
+    number(rows)
+
+
+def _behind_the_end(rows: list[dict[str, Any]]) -> None:
+    rows.append({**rows[-1], "event": "cancelled", "by": "ann"})
+    number(rows)
+    rows.append(dict(rows[-2]))
+    number(rows)
+
+
+def _first(name: str, value: str) -> Callable[[list[dict[str, Any]]], None]:
+    def change(rows: list[dict[str, Any]]) -> None:
+        rows[0][name] = value
+
+    return change
+
+
 def _attribute(name: str, value: object) -> Callable[[list[dict[str, Any]]], None]:
     def change(rows: list[dict[str, Any]]) -> None:
         header = header_of(rows)
@@ -137,4 +169,12 @@ FORGERIES: Final[list[tuple[Callable[[list[dict[str, Any]]], None], str]]] = [
     (_attribute("pools", "lab"), "has attributes that no node has"),
     (_attribute("name", "n01"), "has attributes that no node has"),
     (_other_run, "Line 6 .*its attempt has another number"),
+    (_bound, "Line 6 .*not bound to the boot that was looked at"),
+    (_other_gate, "Line 4 .*the runbook opens another gate there"),
+    (_late, "Line 5 .*the gate cannot be approved there"),
+    (_begun_again, "Line 4 .*stands behind the end, or begins again"),
+    (_behind_the_end, "Line 11 .*stands behind the end, or begins again"),
+    (_first("plan", "0" * 64), "Line 1 .*plan is not that of its header"),
+    (_first("node", "n01"), "Line 1 .*node is not that of its header"),
+    (_first("run", "another-00000000"), "Line 1 .*run is not that of its header"),
 ]

@@ -115,6 +115,16 @@ def test_an_approval_that_was_not_used_before_it_expired_is_asked_for_again(make
     assert "repair.run" not in sent(world)
 
 
+def test_what_was_approved_is_sent_with_the_end_of_its_approval_as_the_latest_moment(make: Make) -> None:
+    world, gate = waiting(make)
+    world.answer(gate)
+
+    world.settle()
+
+    [order] = [order for order in world.scripted.orders if (order.step, order.acting) == ("repair", True)]
+    assert order.not_after == gate.expires_at
+
+
 @pytest.mark.parametrize("end", [NodeRunState.DENIED, NodeRunState.CANCELLED])
 def test_a_node_is_given_back_though_the_service_was_down_after_the_word(
     make: Make, tmp_path: Path, end: NodeRunState

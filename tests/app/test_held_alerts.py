@@ -169,6 +169,17 @@ def test_too_many_nodes_in_a_window_latch_the_breaker_until_an_admin_resets_it(m
     assert [one for one in actions(world) if one.startswith("breaker.")] == ["breaker.latched", "breaker.reset"]
 
 
+def test_what_was_disrupted_before_a_reset_does_not_latch_the_breaker_again(make: Make) -> None:
+    world = follow(make(works("cure"), nodes=NODES), rule(), policy=policy(window=2))
+    say(world, *(alert(world, node) for node in NODES[:4]))
+    world.settle()
+
+    reset_breaker(world.service, BLAST_RADIUS, person=ADMIN, reason="it was real")
+
+    assert verdicts(judge(world)) == [RAN, RAN, RAN, RAN]
+    assert not standing(world.service).breakers[0].latched
+
+
 def test_what_was_stored_before_the_service_ended_is_judged_at_its_next_start(make: Make, tmp_path: Path) -> None:
     world = follow(make(works("cure"), nodes=NODES), rule())
     deliver(world, alert(world), alert(world, "gpu-02"))

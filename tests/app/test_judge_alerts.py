@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from service.app.receive_alerts import MOST_WAITING, Incoming, receive, reject
+from service.app.resolve import resolve
 from service.app.timeline import run_entries
 from service.domain.alert import AlertStatus, Parsed, SetAside
 from service.domain.condition import compile_condition
@@ -14,7 +15,7 @@ from service.domain.delivery import AlertVerdict, DeliveryState, HeldBy
 from service.domain.errors import Unavailable
 from service.domain.node import Inventory, SourceKind, SourceState
 from service.domain.rule import RULE_NAMES, AttemptBudget
-from service.domain.run import NodeRunState, Trigger, TriggerKind, Verdict
+from service.domain.run import NodeRunState, ResolveAs, Trigger, TriggerKind, Verdict
 from service.domain.script import Report, ReportState
 from service.executors.scripted import Answer, exits
 from tests.app.alerting import Fixed, alert, deliver, every, follow, judge, resolved, rule, run_of, say, verdicts
@@ -418,6 +419,18 @@ def test_an_alert_from_before_the_cure_starts_nothing(make: Make) -> None:
 
     assert say(world, alert(world, fingerprint="late", starts_at=began))[-1] is STALE
     assert every(world)[-1].reason.startswith("It began before cure cured gpu-01 at ")
+
+
+def test_an_alert_from_before_a_boot_that_a_script_has_seen_starts_nothing(make: Make) -> None:
+    world = follow(make({**works("cure"), "cure.run": [Answer(Report(ReportState.REBOOTED))]}), rule())
+    began = world.clock.now()
+    run = world.request("cure", "gpu-01")
+    world.play(run)
+    resolve(world.service, run.id, node="gpu-01", resolve_as=ResolveAs.FAILED, reason="seen", person=OPERATOR)
+    world.settle()
+
+    assert say(world, alert(world, starts_at=began))[-1] is STALE
+    assert every(world)[-1].reason.startswith("It began before the last boot of gpu-01, which was after ")
 
 
 def test_a_node_that_no_silent_source_could_deny_is_waited_for(make: Make) -> None:

@@ -142,6 +142,23 @@ def test_a_gate_is_judged_by_the_pools_of_its_plan_whatever_the_inventory_says_b
         world.answer(world.open_gates()[0], by=replace(SECOND, reach=Reach((), ("elsewhere",))))
 
 
+def test_one_node_of_many_that_is_out_of_reach_refuses_the_whole_request(make: Make) -> None:
+    world = make(works("strike"), nodes=("gpu-01", "gpu-02"))
+    inventory = world.service.inventory.current()
+    away = replace(inventory.nodes["gpu-02"], pools=("elsewhere",))
+    apart = replace(inventory, nodes={**inventory.nodes, "gpu-02": away})
+    world.service = replace(world.service, inventory=Fixed(apart))
+    narrow = replace(OPERATOR, reach=Reach((), ("lab",)))
+
+    with pytest.raises(Forbidden, match=r"for pools lab alone, and this is about stronger on gpu-02"):
+        world.request("stronger", "gpu-01", "gpu-02", person=narrow)
+    run = world.request("stronger", "gpu-01", "gpu-02")
+    with pytest.raises(Forbidden, match="gpu-02"):
+        cancel_run(world.service, run.id, person=narrow)
+
+    assert [one.cancel_requested_by for one in world.node_runs(run)] == [None, None]
+
+
 def test_whoever_takes_a_node_over_needs_the_right_to_end_what_waits_there(make: Make) -> None:
     world = make(works("cure"))
     waiting = world.request("cure", "gpu-01")

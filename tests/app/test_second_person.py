@@ -117,6 +117,8 @@ def test_by_escalation_the_requester_stays_the_requester(make: Make) -> None:
 
     gate = next(gate for gate in world.open_gates() if gate.step == "strike")
 
+    escalated = world.service.store.read(lambda reader: reader.run(gate.run_id))
+    assert (escalated.requested_by, escalated.requesters) == (BOTH.name, (BOTH.name,))
     with pytest.raises(Forbidden):
         world.answer(gate, by=BOTH)
 

@@ -131,6 +131,8 @@ def test_what_is_known_of_a_fault_is_found(store: SqlStore) -> None:
     assert known == [Earlier("d1-00000", AlertVerdict.HELD), later(1)]
     assert store.read(lambda reader: reader.earlier(alert(9))) == Earlier("d1-00001", AlertVerdict.RAN, "r1")
     assert store.read(lambda reader: reader.earlier(alert(2, fingerprint="f2"))) is None
+    of_another = alert(9, source="graf")
+    assert store.read(lambda reader: [reader.earlier(of_another), reader.resolved_at(of_another)]) == [None, None]
     assert store.read(lambda reader: reader.resolved_at(alert(0))) == later(4)
     assert store.read(lambda reader: reader.resolved_at(alert(3, starts_at=later(9)))) is None
     assert ids(store.read(lambda reader: reader.of_fault(alert(4, starts_at=later(5))))) == [1, 0]

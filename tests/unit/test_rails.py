@@ -249,6 +249,22 @@ def test_a_freeze_of_other_pools_holds_nothing() -> None:
     assert judge(QUESTION, FACTS, policy=Policy(freezes=(freeze,)), now=NOW) == RAN
 
 
+def test_a_freeze_of_one_of_its_pools_holds_a_node() -> None:
+    end = NOW + timedelta(hours=1)
+    facts = replace(FACTS, pools=(PoolLoad("everything", 100, 0), PoolLoad("h100", 100, 0)))
+
+    found = judge(QUESTION, facts, policy=Policy(freezes=(Freeze("ours", ago(1), end, pools=("h100",)),)), now=NOW)
+
+    assert found == held(HeldBy.FREEZE, "The freeze ours lasts until 2026-11-29 13:00:00 UTC.", end)
+
+
+@pytest.mark.parametrize(("begins", "ends", "is_on"), [(0, 1, True), (-1, 0, False), (1, 2, False)])
+def test_a_freeze_begins_with_its_first_moment_and_ends_before_its_last(begins: int, ends: int, is_on: bool) -> None:
+    freeze = Freeze("once", NOW + timedelta(seconds=begins), NOW + timedelta(seconds=ends))
+
+    assert (freeze.until(NOW) is not None) == is_on
+
+
 @pytest.mark.parametrize(
     ("moment", "until"),
     [

@@ -60,6 +60,18 @@ def test_it_takes_a_reason_over_http(api: Api, world: World, gate: Gate, body: d
     assert (answer.status_code, now(world, gate)) == (422, gate)
 
 
+def test_another_digest_than_the_one_shown_overrides_nothing(
+    api: Api, world: World, gate: Gate, breaker: Browser
+) -> None:
+    other = "0" * 64
+
+    answer = api.post(f"/approvals/{gate.id}/override", {"digest": other, "reason": REASON}, role=Role.BREAK_GLASS)
+    page = breaker.send(f"/gates/{gate.id}/override", digest=other, reason=REASON, node="gpu-02")
+
+    assert (answer.status_code, page.status_code, now(world, gate)) == (409, 409, gate)
+    assert "The digest is not that of this gate" in words(page)
+
+
 def test_where_the_policy_does_not_allow_it_the_words_say_so_and_no_page_offers_it(
     api: Api, world: World, gate: Gate, breaker: Browser
 ) -> None:

@@ -18,6 +18,7 @@ from service.domain.login import LoginConfig
 from service.domain.person import Person, Role
 from service.login.oidc import OidcProvider
 from service.web import flows, kept_refusal, sessions
+from service.web.failed_sign_ins import MOST_OF_ONE
 from service.web.page_paths import OIDC_BACK, SIGN_IN
 from tests.login.signing_in import Said, config_for
 from tests.support.world import SteppedClock, World
@@ -204,6 +205,31 @@ def test_another_account_of_the_same_name_and_another_name_of_the_same_account_a
     assert "ANN is another account already." in words(lookalike)
 
 
+def test_a_session_ends_when_another_provider_or_none_is_asked(jar: Jar, world: World, said: Said) -> None:
+    oidc = said.config.oidc
+    assert oidc is not None
+    answers = []
+    for other in (replace(oidc, issuer="https://other.test"), None):
+        jar.sign_in_by_provider()
+        before = jar.get("/gates").status_code
+        said.config = replace(said.config, oidc=other)
+        answers.append((before, jar.get("/gates").status_code))
+        said.config = replace(said.config, oidc=oidc)
+
+    assert answers == [(200, 303), (200, 303)]
+    assert facts(world)[-1][2]["reason"] == "signing in by oidc is configured otherwise now"
+
+
+def test_an_account_is_no_lookalike_of_a_person_who_has_a_token(jar: Jar, world: World, provider: OidcServer) -> None:
+    create_token(world.service, "ann-laptop", roles=frozenset({Role.OPERATOR}), person="ann", by="test")
+    provider.person["preferred_username"] = "Ann"
+
+    refused = jar.sign_in_by_provider()
+
+    assert (refused.status_code, facts(world)) == (401, [])
+    assert "The name Ann is ann, written otherwise; both would count as one person." in words(refused)
+
+
 def test_one_human_with_a_token_and_an_account_approves_no_run_of_his_own(
     jar: Jar, world: World, provider: OidcServer
 ) -> None:
@@ -282,6 +308,17 @@ def test_a_refusal_leaves_no_code_in_the_address_and_is_shown_once(jar: Jar, pro
     assert (led.status_code, led.headers["location"], shown.status_code, again.status_code) == (303, SIGN_IN, 401, 200)
     told = ["no group of his has a role here" in words(page) for page in (shown, again)]
     assert told == [True, False]
+
+
+def test_whose_answers_fail_too_often_waits_a_minute(jar: Jar, clock: SteppedClock, provider: OidcServer) -> None:
+    tried = [jar.get("/sign-in/oidc/back?code=x&state=x").status_code for _ in range(MOST_OF_ONE + 1)]
+    in_time = jar.sign_in_by_provider()
+    clock.at += timedelta(minutes=1)
+
+    assert tried == [401] * MOST_OF_ONE + [429]
+    assert "Signing in has failed too often from your address." in words(in_time)
+    assert provider.redeemed == []
+    assert jar.sign_in_by_provider().status_code == 303
 
 
 @pytest.mark.parametrize("value", ["", "!", "NDAx", "MjAwIHdlbGw", "/w"])

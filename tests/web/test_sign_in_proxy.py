@@ -108,6 +108,14 @@ def test_a_session_lasts_only_while_the_proxy_says_the_same_person_with_a_role(a
     assert get(api, "/gates", headers(), cookie).status_code == 200
 
 
+def test_a_session_ends_when_no_proxy_is_believed_any_more(api: Api, said: Said) -> None:
+    cookie = let_in(api)
+    before = get(api, "/gates", headers(), cookie).status_code
+    said.config = replace(said.config, proxy=None)
+
+    assert (before, get(api, "/gates", headers(), cookie).status_code) == (200, 303)
+
+
 def test_who_signs_out_is_not_signed_in_again_unasked(api: Api) -> None:
     page = get(api, "/sign-in?out=proxy", headers())
 
