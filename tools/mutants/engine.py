@@ -1,48 +1,6 @@
-"""Break the program on purpose, one place at a time, and see that a test notices.
+"""Mutants of the engine, the envelope and the record."""
 
-`python tools/mutants.py [WORD]` plays the mutants whose name has the word; each is one or a few exact replacements in a
-copy of the tracked files. A replacement that does not match exactly once is an error, and so is a test that fails
-without any mutant: then nothing would be proven.
-"""
-
-import os
-import re
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[1]
-#: It only stops a hang.
-PATIENCE_SECONDS = 900
-_FAILED = re.compile(r"^FAILED (.+?)(?: - .*)?$", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One exact replacement in one file."""
-
-    file: str
-    old: str
-    new: str
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A defect, and the tests that must notice it."""
-
-    name: str
-    edits: tuple[Edit, ...]
-    tests: tuple[str, ...]
-
-
-class MutantError(Exception):
-    """The mutant proves nothing; the text says why."""
-
+from tools.mutants.table import Edit, Mutant
 
 ENVELOPE = "service/executors/node_runner.sh"
 MIGRATION = "migrations/versions/0001_first_tables.py"
@@ -50,7 +8,7 @@ DOOR = "tests/executors/test_envelope_door.py"
 NODE_RUNS = "tests/store/test_node_runs.py"
 AUDIT = "tests/store/test_audit.py"
 
-MUTANTS = (
+ENGINE = (
     Mutant(
         "the intent is recorded after the dispatch",
         (
@@ -150,21 +108,6 @@ MUTANTS = (
         (f"{NODE_RUNS}::test_a_write_with_a_lost_epoch_changes_nothing[sqlite]",),
     ),
     Mutant(
-        "the gate digest is not compared",
-        (Edit("service/app/decide.py", "if decision.digest != gate.digest:", "if False:"),),
-        ("tests/app/test_second_person.py::test_the_digest_must_be_that_of_the_gate",),
-    ),
-    Mutant(
-        "the requester is not compared",
-        (Edit("service/app/decide.py", "if person.name in run.requesters:", "if False:"),),
-        ("tests/app/test_second_person.py::test_the_requester_is_refused_though_he_is_an_approver_too",),
-    ),
-    Mutant(
-        "a retry forgets who requested first",
-        (Edit("service/app/retry_run.py", "            also_requested_by=run.requesters,\n", ""),),
-        ("tests/app/test_second_person.py::test_by_retry_neither_the_first_nor_the_second_requester_may_answer",),
-    ),
-    Mutant(
         "the index of one acting node run on a node is dropped",
         (
             Edit(
@@ -174,8 +117,8 @@ MUTANTS = (
             ),
             Edit(
                 "service/store/tables.py",
-                '    _partial("uq_node_runs_one_acting", HOLDING, "node", unique=True),\n',
-                '    _partial("uq_node_runs_one_acting", HOLDING, "node", unique=False),\n',
+                '    partial_index("uq_node_runs_one_acting", HOLDING, "node", unique=True),\n',
+                '    partial_index("uq_node_runs_one_acting", HOLDING, "node", unique=False),\n',
             ),
         ),
         (f"{NODE_RUNS}::test_one_acting_node_run_has_a_node_to_itself",),
@@ -276,90 +219,3 @@ MUTANTS = (
         ("tests/store/test_chain_lock.py",),
     ),
 )
-
-
-class Copy:
-    """A copy of the tracked files, in which tests are run with its own `service`."""
-
-    def __init__(self, folder: Path) -> None:
-        """Copy them, as they stand in the working tree."""
-        self.folder = folder
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
-        for name in filter(None, listed.split("\0")):
-            if (ROOT / name).is_file():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, folder / name)
-        self._environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-        self._environment.pop("PYTEST_ADDOPTS", None)
-        where = self._python("-c", "import service; print(service.__file__)").stdout.strip()
-        if Path(where) != folder / "service/__init__.py":
-            raise MutantError(f"Tests of the copy would use {where}.")
-
-    @contextmanager
-    def changed(self, edits: Sequence[Edit]) -> Iterator[None]:
-        """Have the edits in the copy while the block runs."""
-        before = {edit.file: (self.folder / edit.file).read_text() for edit in edits}
-        after = dict(before)
-        for edit in edits:
-            found = after[edit.file].count(edit.old)
-            if found != 1:
-                raise MutantError(f"{edit.file} has {found} places that read {edit.old!r}, not one.")
-            after[edit.file] = after[edit.file].replace(edit.old, edit.new)
-        for file, text in after.items():
-            (self.folder / file).write_text(text)
-        try:
-            yield
-        finally:
-            for file, text in before.items():
-                (self.folder / file).write_text(text)
-
-    def first_failure(self, tests: Sequence[str]) -> str | None:
-        """Return the name of the first test that fails, None when all pass; MutantError when they do not run."""
-        done = self._python("-m", "pytest", "-x", "-rf", "--tb=no", *tests)
-        if done.returncode == 0:
-            return None
-        failed = _FAILED.search(done.stdout)
-        if done.returncode != 1 or failed is None:
-            raise MutantError(f"The tests did not run: {done.stdout[-1500:]}{done.stderr[-1500:]}")
-        return failed[1]
-
-    def _python(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, *arguments],
-            cwd=self.folder,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-
-
-def play(copy: Copy, mutant: Mutant) -> str | None:
-    """Return the test that catches a mutant, None when it survives; MutantError when that cannot be told."""
-    # The same tests alone, first: one that leans on others would fail for that.
-    failed = copy.first_failure(mutant.tests)
-    if failed is not None:
-        raise MutantError(f"{failed} fails without any mutant.")
-    with copy.changed(mutant.edits):
-        return copy.first_failure(mutant.tests)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Play them, print which test caught each, and return 1 when one survived."""
-    word = arguments[0] if arguments else ""
-    chosen = [mutant for mutant in MUTANTS if word in mutant.name]
-    survivors = 0
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        copy = Copy(Path(folder).resolve())
-        for mutant in chosen:
-            caught = play(copy, mutant)
-            survivors += caught is None
-            print(f"{mutant.name}: {'caught by ' + caught if caught else 'SURVIVED'}", flush=True)
-    print(f"{len(chosen)} mutants, {survivors} survived")
-    return 1 if survivors or not chosen else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,181 @@
+"""Mutants of tokens and rights."""
+
+from tools.mutants.table import one
+
+TOKEN = "service/domain/person.py"
+REACH = "service/domain/reach.py"
+RIGHTS = "service/domain/rights.py"
+PATHS = "tests/app/test_rights.py::test_no_path_leads_past_the_rights_or_the_reach_of_a_token"
+UNIT = "tests/unit/test_rights.py"
+
+TOKENS = (
+    one(
+        "the end of a token is not compared",
+        TOKEN,
+        "self.revoked_at is None and (self.expires_at is None or now < self.expires_at)",
+        "self.revoked_at is None",
+        "tests/web/test_access.py",
+        "tests/cli/test_database.py",
+    ),
+    one(
+        "the revocation of a token is not compared",
+        TOKEN,
+        "self.revoked_at is None and (self.expires_at is None or now < self.expires_at)",
+        "self.expires_at is None or now < self.expires_at",
+        "tests/web/test_access.py::test_a_token_that_is_revoked_is_useless_at_once",
+    ),
+    one(
+        "a note of the use of a token undoes its revocation",
+        "service/app/tokens.py",
+        "        token = transaction.token_by_sha256(digest)\n        if token is not None:\n"
+        "            transaction.save_token(replace(token, last_used_at=now))\n",
+        "        token = transaction.token_by_sha256(digest)\n        if token is not None:\n"
+        "            transaction.save_token(replace(token, last_used_at=now, revoked_at=None))\n",
+        "tests/web/test_access.py::test_a_token_that_is_used_while_it_is_revoked_stays_revoked",
+    ),
+    one(
+        "the runbooks of a token are not compared",
+        REACH,
+        "_within(self.runbooks, None if runbook is None else (runbook,)) and _within(self.pools, pools)",
+        "_within(self.pools, pools)",
+        UNIT,
+    ),
+    one(
+        "the pools of a token are not compared",
+        REACH,
+        "_within(self.runbooks, None if runbook is None else (runbook,)) and _within(self.pools, pools)",
+        "_within(self.runbooks, None if runbook is None else (runbook,))",
+        UNIT,
+    ),
+    one(
+        "a token reaches everything",
+        TOKEN,
+        "return Person(self.person, self.roles, self.reach)",
+        "return Person(self.person, self.roles)",
+        "tests/web/test_rights.py",
+    ),
+    one(
+        "a token lives for ever when nothing is said",
+        "service/app/tokens.py",
+        "        return now + (LONGEST if only_delivers else USUAL)\n",
+        "        return None\n",
+        "tests/cli/test_database.py",
+    ),
+    one(
+        "a token of a person lives as long as anybody says",
+        "service/app/tokens.py",
+        "    if expires > now + LONGEST:\n",
+        "    if False:\n",
+        "tests/cli/test_database.py",
+    ),
+    one(
+        "a token is made for a lookalike of a person",
+        "service/app/tokens.py",
+        "        _refuse_lookalike(known, token)\n",
+        "",
+        "tests/app/test_self_approval.py",
+    ),
+)
+
+RIGHTS_ASKED = (
+    one(
+        "the reach of a token is not asked",
+        RIGHTS,
+        "        looks += [_reach(person, about=about), _rights(",
+        "        looks += [_rights(",
+        PATHS,
+    ),
+    one(
+        "the rights of the policy are not asked",
+        RIGHTS,
+        "        looks += [_reach(person, about=about), _rights(person, permission, about=about, rights=rights)]",
+        "        looks += [_reach(person, about=about)]",
+        PATHS,
+    ),
+    one(
+        "a right is for every pool",
+        RIGHTS,
+        "self.reach.covers(about.runbook, about.pools)",
+        "Reach(self.reach.runbooks).covers(about.runbook, about.pools)",
+        PATHS,
+    ),
+    one(
+        "a right is for every runbook",
+        RIGHTS,
+        "self.reach.covers(about.runbook, about.pools)",
+        "Reach((), self.reach.pools).covers(about.runbook, about.pools)",
+        UNIT,
+    ),
+    one(
+        "a right is for everything that can be done",
+        RIGHTS,
+        "        return permission in self.may and self.reach",
+        "        return self.reach",
+        UNIT,
+    ),
+    one(
+        "a right is for everybody",
+        RIGHTS,
+        "        return bool(self.who & ({EVERYBODY, person.name} | groups))\n",
+        "        return True\n",
+        UNIT,
+    ),
+    one(
+        "a group is taken by whoever is called so",
+        RIGHTS,
+        '        groups = {f"{GROUP}{group}" for group in person.groups}\n',
+        '        groups = {f"{GROUP}{group}" for group in (*person.groups, person.name)}\n',
+        UNIT,
+    ),
+    one(
+        "rights that name nobody refuse nobody",
+        RIGHTS,
+        "    if rights is None:\n",
+        "    if not rights:\n",
+        PATHS,
+    ),
+    one(
+        "a gate is judged by the pools of now",
+        "service/app/decide.py",
+        "        pools = transaction.planned_pools([gate.node_run_id])[gate.node_run_id]\n",
+        "        pools = frozenset(service.inventory.current().nodes[gate.node].pools)\n",
+        "tests/app/test_rights.py",
+    ),
+    one(
+        "of many nodes only the first is asked about",
+        "service/app/insist.py",
+        "        if (node_run.runbook, about.pools or frozenset()) not in seen:\n",
+        "        if not seen:\n",
+        "tests/app/test_rights.py",
+    ),
+    one(
+        "anybody who may request cancels",
+        "service/app/cancel_run.py",
+        "        insist_on_nodes(service, person, Permission.CANCEL, node_runs=node_runs)\n",
+        "",
+        PATHS,
+    ),
+    one(
+        "anybody takes a node over",
+        "service/app/request_run.py",
+        "    insist(service, person, Permission.CANCEL, about=about_node_run(holder))\n",
+        "",
+        "tests/app/test_rights.py",
+    ),
+    one(
+        "anybody resolves",
+        "service/app/resolve.py",
+        "        insist(service, person, Permission.RESOLVE, about=about_node_run(node_run))\n",
+        "",
+        "tests/app/test_rights.py",
+    ),
+    one(
+        "rights that became wrong are none",
+        "service/triggers/policy_file.py",
+        "else read_rights(entry.rights, document, str(path))\n",
+        "else tuple(read_rights(entry.rights, document, str(path)))[1:] or None\n",
+        "tests/triggers/test_policy_file.py",
+    ),
+)
+
+PERSONS = (*TOKENS, *RIGHTS_ASKED)

@@ -1,0 +1,257 @@
+"""Mutants of sessions and of signing in, by a token, a provider or a proxy."""
+
+from tools.mutants.table import one
+
+SESSIONS = "service/app/sessions.py"
+SESSION = "service/domain/session.py"
+IDENTITIES = "service/app/identities.py"
+OIDC = "service/login/oidc.py"
+PROXY = "service/web/proxied.py"
+IN = "tests/web/test_sessions.py"
+BY_OIDC = "tests/web/test_sign_in_oidc.py"
+BY_PROXY = "tests/web/test_sign_in_proxy.py"
+PROVIDER = "tests/login/test_oidc.py"
+
+SIGNED_IN = (
+    one(
+        "a session that was signed out still reads",
+        SESSIONS,
+        "    if transaction.remove_session(session.id):\n",
+        "    if True:\n",
+        f"{IN}::test_signing_out_ends_the_session_wherever_its_cookie_was_copied_to",
+    ),
+    one(
+        "signing in anew leaves the session before",
+        SESSIONS,
+        '            _close(transaction, old, reason="signed in anew")\n',
+        "            pass\n",
+        IN,
+    ),
+    one(
+        "a session outlives its token",
+        SESSION,
+        "        if isinstance(self.known, Token) and self.known.revoked_at is not None:\n",
+        "        if False:\n",
+        IN,
+    ),
+    one(
+        "a session outlives the end of its token",
+        SESSION,
+        "        if isinstance(self.known, Token) and not self.known.valid(now):\n",
+        "        if False:\n",
+        IN,
+    ),
+    one(
+        "a session lasts for ever",
+        SESSION,
+        "        if now - self.opened_at >= LONGEST:\n",
+        "        if False:\n",
+        IN,
+    ),
+    one(
+        "an idle session lasts",
+        SESSION,
+        "        if now - self.seen_at >= LONGEST_IDLE:\n",
+        "        if False:\n",
+        IN,
+    ),
+    one(
+        "what a group may do is what it could when he signed in",
+        SESSIONS,
+        "    return replace(session, roles=config.roles_of(session.known.groups)), why\n",
+        "    return replace(session, roles=_OLD.setdefault(session.id, config.roles_of(session.known.groups))), why\n"
+        "\n\n_OLD: dict[str, frozenset] = {}\n",
+        f"{BY_OIDC}::test_what_a_group_may_do_changes_at_the_next_request",
+    ),
+    one(
+        "a session outlives its provider",
+        SESSIONS,
+        "config.still_vouched(session.known)",
+        "True",
+        BY_OIDC,
+        BY_PROXY,
+    ),
+    one(
+        "the cookie goes to scripts",
+        "service/web/sessions.py",
+        "secure=True, httponly=True,",
+        "secure=True, httponly=False,",
+        IN,
+    ),
+    one(
+        "whoever has signed in nowhere sees pages",
+        "service/web/page_guard.py",
+        '            if scope["path"] in DOORS:\n                return None\n            raise\n',
+        "            return None\n",
+        IN,
+        BY_OIDC,
+    ),
+    one(
+        "another account takes a name",
+        IDENTITIES,
+        "        if same is not None:\n",
+        "        if False:\n",
+        BY_OIDC,
+    ),
+    one(
+        "an account takes another name",
+        IDENTITIES,
+        "        if before is not None:\n            raise",
+        "        if False:\n            raise",
+        BY_OIDC,
+    ),
+    one(
+        "an account is a lookalike of a token's person",
+        IDENTITIES,
+        "*(one.person for one in transaction.tokens())))\n",
+        "))\n",
+        BY_OIDC,
+        BY_PROXY,
+    ),
+)
+
+PROVIDERS = (
+    one(
+        "an ID token of anybody is believed",
+        OIDC,
+        'jwt.decode(token, _KEYS[key["kty"]].import_key(key), algorithms=list(config.algorithms))\n',
+        "(got := __import__('joserfc.jws').jws.extract_compact(token.encode())) and "
+        "jwt.Token(got.headers(), __import__('json').loads(got.payload))\n",
+        PROVIDER,
+    ),
+    one(
+        "a nonce is not compared",
+        OIDC,
+        "    if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(), flow.nonce.encode()):\n",
+        "    if not isinstance(nonce, str):\n",
+        PROVIDER,
+    ),
+    one(
+        "the audience of an ID token is not compared",
+        OIDC,
+        '        "aud": {"essential": True, "value": config.client_id},\n',
+        "",
+        PROVIDER,
+    ),
+    one(
+        "the issuer of an ID token is not compared",
+        OIDC,
+        '        "iss": {"essential": True, "value": config.issuer},\n',
+        "",
+        PROVIDER,
+    ),
+    one(
+        "the time of an ID token is not compared",
+        OIDC,
+        "        claims.validate(now=int(now.timestamp()), leeway=_LEEWAY)\n",
+        "        claims.validate(now=int(now.timestamp()), leeway=10**9)\n",
+        PROVIDER,
+    ),
+    one(
+        "any algorithm of a signature will do",
+        OIDC,
+        "algorithms=list(config.algorithms))",
+        'algorithms=["RS256", "RS384", "RS512", "PS256", "ES256", "EdDSA", "HS256", "none"])',
+        PROVIDER,
+    ),
+    one(
+        "a code of another provider is redeemed",
+        OIDC,
+        "        _insist_on_issuer(config, metadata, issuer)\n",
+        "",
+        PROVIDER,
+    ),
+    one(
+        "a code is redeemed without the verifier",
+        OIDC,
+        '            "code_verifier": flow.verifier,\n',
+        "",
+        PROVIDER,
+    ),
+    one(
+        "an e-mail address that nobody has verified is a name",
+        "service/login/claims.py",
+        '    if config.person_claim == "email" and claims.get("email_verified") is not True:\n',
+        "    if False:\n",
+        PROVIDER,
+    ),
+    one(
+        "an answer of the provider counts in any browser",
+        "service/web/flows.py",
+        "        if not genuine or not hmac.compare_digest(begun_with.encode(), state.encode()):\n",
+        "        if not genuine:\n",
+        BY_OIDC,
+    ),
+    one(
+        "an answer of the provider needs no cookie of ours",
+        "service/web/flows.py",
+        "        if not genuine or not hmac.compare_digest(begun_with.encode(), state.encode()):\n",
+        "        if not hmac.compare_digest(begun_with.encode(), state.encode()):\n",
+        BY_OIDC,
+    ),
+    one(
+        "an answer of the provider counts twice",
+        "service/web/flows.py",
+        "        self._use_once(state, now=now)\n",
+        "",
+        BY_OIDC,
+    ),
+    one(
+        "an answer of the provider counts late",
+        "service/web/flows.py",
+        "        if not 0 <= now.timestamp() - int(at) <= LIVES.total_seconds():\n",
+        "        if False:\n",
+        BY_OIDC,
+    ),
+    one(
+        "signing in leads anywhere",
+        "service/web/routes/sign_in_oidc.py",
+        "begun = _flows(request).begin(safe_next(to),",
+        "begun = _flows(request).begin(to,",
+        f"{BY_OIDC}::test_signing_in_by_a_provider_leads_to_no_other_place_than_our_pages",
+    ),
+    one(
+        "the header of a proxy is believed without its secret",
+        PROXY,
+        " or not _has_secret(config, headers):",
+        ":",
+        f"{BY_PROXY}::test_a_header_without_the_secret_is_as_if_it_were_not_there",
+    ),
+    one(
+        "the header of a proxy is believed from any machine",
+        PROXY,
+        'if not _comes_from(config, scope.get(PEER, "")) or not',
+        "if not",
+        f"{BY_PROXY}::test_a_header_from_another_machine_is_not_believed_whatever_it_says_of_its_own_way",
+    ),
+    one(
+        "the machine of a proxy is the one that a header names",
+        PROXY,
+        'if not _comes_from(config, scope.get(PEER, "")) or not',
+        'if not _comes_from(config, scope["client"][0]) or not',
+        BY_PROXY,
+    ),
+    one(
+        "a session of the proxy lasts without the proxy",
+        SESSIONS,
+        "    if identity is None or identity.person != session.known.person:\n",
+        "    if identity is None:\n        return session\n    if identity.person != session.known.person:\n",
+        BY_PROXY,
+    ),
+    one(
+        "a session of the proxy is anybody's whom it names",
+        SESSIONS,
+        "    if identity is None or identity.person != session.known.person:\n",
+        "    if identity is None:\n",
+        BY_PROXY,
+    ),
+    one(
+        "a session of the proxy has the groups of its beginning",
+        SESSIONS,
+        "    anew = replace(session, known=identity, roles=config.roles_of(identity.groups))\n",
+        "    anew = session\n",
+        BY_PROXY,
+    ),
+)
+
+SIGNING_IN = (*SIGNED_IN, *PROVIDERS)
