@@ -1,9 +1,11 @@
 """The page of the API in a real browser: it works, runs nothing but its own files, and asks nobody else."""
 
+import re
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from lab.needs import need_chromium
 from service.app.tokens import create_token
@@ -27,6 +29,13 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
+def ground(page: Page, prefers: Literal["dark", "light"]) -> str:
+    """Return on what the page is written for who prefers this."""
+    page.emulate_media(color_scheme=prefers)
+    found: str = page.evaluate("getComputedStyle(document.querySelector('.opblock-body select')).backgroundColor")
+    return found
+
+
 def test_s11_the_page_of_the_api_works_under_its_policy_and_asks_nobody_else(world: World, browser: Browser) -> None:
     token = create_token(world.service, "reader", roles=frozenset({Role.VIEWER}), person="ann", by="test")
     elsewhere = "https://elsewhere.example/openapi.json"
@@ -35,7 +44,7 @@ def test_s11_the_page_of_the_api_works_under_its_policy_and_asks_nobody_else(wor
         held.context.add_init_script(LISTEN)
         held.open(f"/docs?url={elsewhere}&configUrl={elsewhere}")
         page.get_by_role("button", name="Authorize").click()
-        box = page.locator(".auth-container", has_text="token").first
+        box = page.locator(".auth-container", has=page.get_by_role("heading", name=re.compile("^token ")))
         box.get_by_label("Value").fill(token)
         box.get_by_role("button", name="Apply credentials").click()
         page.get_by_role("button", name="Close").first.click()
@@ -47,6 +56,8 @@ def test_s11_the_page_of_the_api_works_under_its_policy_and_asks_nobody_else(wor
         answer.get_by_text("gpu-01").first.wait_for()
         status = operation.locator(".live-responses-table .response-col_status").last.inner_text()
         stopped = page.evaluate("window.stopped")
+        grounds = [ground(page, prefers) for prefers in ("dark", "light")]
 
     assert status.split()[0] == "200"
+    assert grounds == ["rgb(28, 32, 34)", "rgb(247, 247, 247)"]
     assert (held.complaints, held.foreign, stopped) == ([], [], [])
