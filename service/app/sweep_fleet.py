@@ -9,7 +9,7 @@ from service.app.service import Service
 from service.domain.errors import NotFound, UnstickError
 from service.domain.node import Inventory, Node
 from service.domain.runbook import Runbook
-from service.domain.sweep import NodeLook, OpenFinding, Sweep, SweepState, applies, columns
+from service.domain.sweep import Finding, NodeLook, OpenFinding, Sweep, SweepState, applies, columns
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,16 @@ class FleetRow:
     #: Since when it is found, for each step of which something is.
     since: Mapping[str, datetime]
 
+    @property
+    def finding(self) -> Finding | None:
+        """Return what is known of the node as a whole; None: it was never looked at, or never at one of the steps."""
+        if self.look is None:
+            return None
+        told = {one.step for one in self.look.steps}
+        at_ease = self.look.finding in (Finding.FINE, Finding.NOT_ASKED)
+        # The runbook has got a step since: nobody has seen that one fine.
+        return None if at_ease and not told.issuperset(self.titles) else self.look.finding
+
 
 @dataclass(frozen=True)
 class SweepShown:
@@ -43,7 +53,7 @@ def list_sweeps(service: Service) -> tuple[SweepShown, ...]:
     inventory = service.inventory.current()
     states = {state.name: state for state in service.store.read(lambda reader: reader.sweep_states())}
     return tuple(
-        SweepShown(one, states.get(one.name), len(_covered(service, one, inventory)))
+        SweepShown(one, states.get(one.name), len(covered_by(service, one, inventory)))
         for one in service.rules.current().sweeps
     )
 
@@ -56,8 +66,8 @@ def fleet(
     Each node has a row for each sweep that means it. Old runs are not looked at.
     """
     inventory = service.inventory.current()
-    sweeps = _sweeps(service, sweep)
-    covered = {one.name: _covered(service, one, inventory) for one in sweeps}
+    sweeps = sweeps_named(service, sweep)
+    covered = {one.name: covered_by(service, one, inventory) for one in sweeps}
     meant = {name for names in covered.values() for name in names}
     names = sorted(name for name in meant if pool in (None, *inventory.nodes[name].pools))
     left = [name for name in names if after is None or name > after]
@@ -68,9 +78,9 @@ def fleet(
 
     looks, found = service.store.read(look) if page else ((), ())
     seen = {(one.node, one.sweep): one for one in looks}
-    titles = {one.name: _titles(_runbook(service, one)) for one in sweeps}
+    titles = {one.name: titles_of(service, one) for one in sweeps}
     rows = tuple(
-        _row(inventory.nodes[name], one, titles=titles[one.name], look=seen.get((name, one.name)), found=found)
+        row_of(inventory.nodes[name], one, titles=titles[one.name], look=seen.get((name, one.name)), found=found)
         for name in page
         for one in sweeps
         if name in covered[one.name]
@@ -78,16 +88,18 @@ def fleet(
     return rows, page[-1] if len(left) > limit else None
 
 
-def _row(
+def row_of(
     node: Node, sweep: Sweep, *, titles: Mapping[str, str], look: NodeLook | None, found: Sequence[OpenFinding]
 ) -> FleetRow:
+    """Return one row; of `found` what is open on this node in the eyes of this sweep."""
     # What another runbook has seen under this name is no look of this sweep.
     seen = look if look is not None and look.runbook == sweep.runbook else None
     since = {one.step: one.since for one in found if (one.node, one.sweep) == (node.name, sweep.name)}
     return FleetRow(node.name, node.pools, sweep.name, sweep.runbook, titles, seen, since if seen is not None else {})
 
 
-def _sweeps(service: Service, name: str | None) -> tuple[Sweep, ...]:
+def sweeps_named(service: Service, name: str | None) -> tuple[Sweep, ...]:
+    """Return the sweep of this name alone, or all of them; NotFound."""
     sweeps = service.rules.current().sweeps
     if name is None:
         return sweeps
@@ -97,7 +109,8 @@ def _sweeps(service: Service, name: str | None) -> tuple[Sweep, ...]:
     return chosen
 
 
-def _covered(service: Service, sweep: Sweep, inventory: Inventory) -> frozenset[str]:
+def covered_by(service: Service, sweep: Sweep, inventory: Inventory) -> frozenset[str]:
+    """Return the names of the nodes that a sweep means and that its runbook fits."""
     runbook = _runbook(service, sweep)
     return frozenset(
         node.name
@@ -114,5 +127,7 @@ def _runbook(service: Service, sweep: Sweep) -> Runbook | None:
         return None
 
 
-def _titles(runbook: Runbook | None) -> Mapping[str, str]:
+def titles_of(service: Service, sweep: Sweep) -> Mapping[str, str]:
+    """Return the title of each step of which a look tells, by id and in order; of a broken runbook none."""
+    runbook = _runbook(service, sweep)
     return {} if runbook is None else {step.id: step.title for step in columns(runbook)}

@@ -1,5 +1,6 @@
 """`unstick plan`: on files alone, with no network, no database and no service."""
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -42,6 +43,9 @@ def plan(
     for step in made.runbook.steps:
         if step.reads:
             say(f"step {step.id}: what only reads may talk to {', '.join(step.reads)}")
+    if made.runbook.acts:
+        # A plan asks nobody; what runs there is for a running service to look at.
+        say(f"what runs on {made.nodes[0]} now: unstick nodes survey {shlex.quote(made.nodes[0])}")
     for script in made.scripts:
         where = "" if script.machine == "node" else f" on {script.machine}"
         say(f"\n== {script.node}{where}: {script.step} {script.kind} (SHA-256 {script.sha256})")

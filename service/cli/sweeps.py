@@ -1,23 +1,15 @@
 """`unstick sweeps` and `unstick fleet`: what a running service looks at on its own, and what it has seen."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
 
 from service.cli.asking import Json, client, path
 from service.cli.printing import print_json, print_table, say
-from service.domain.sweep import Finding
-
-#: As the cells of the fleet are written: short, so that four points stand in 80 columns.
-_WORDS = {
-    Finding.NEEDS: "NEEDS",
-    Finding.NOT_WELL: "NOT WELL",
-    Finding.COULD_NOT_LOOK: "?",
-    Finding.FINE: "fine",
-    Finding.NOT_ASKED: "-",
-}
-_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+from service.domain.shown_text import shown_age
+from service.domain.sweep import NEVER, Finding
 
 
 def add_to(app: typer.Typer) -> None:
@@ -109,14 +101,11 @@ def _print_sweep(name: str, rows: list[Mapping[str, Any]]) -> None:
 
 
 def _cell(step: Mapping[str, Any]) -> str:
-    return "never" if step["finding"] is None else _WORDS[Finding(step["finding"])]
+    return NEVER if step["finding"] is None else Finding(step["finding"]).shown
 
 
 def _age(seconds: float | None) -> str:
-    if seconds is None:
-        return "never"
-    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), (1, "s"))
-    return f"{int(seconds // size)} {unit} ago"
+    return NEVER if seconds is None else f"{shown_age(timedelta(seconds=seconds))} ago"
 
 
 def _moment(text: str | None) -> str | None:

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 #: Control and format characters, among them a zero-width space (Unicode's general categories).
@@ -11,6 +11,8 @@ _UNSEEN_KINDS: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})
 _UNSEEN: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0") | frozenset(
     chr(one) for one in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 )
+
+_UNITS: Final = ((timedelta(days=1), "d"), (timedelta(hours=1), "h"), (timedelta(minutes=1), "min"))
 
 
 def shown(text: str) -> str:
@@ -34,3 +36,9 @@ def is_blank(text: str) -> bool:
 def shown_moment(moment: datetime) -> str:
     """Return a moment as it stands in a sentence: to the second, in UTC."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def shown_age(age: timedelta) -> str:
+    """Return how long something lasts or is over, in its largest unit: `12 min`."""
+    size, unit = next(((size, unit) for size, unit in _UNITS if age >= size), (timedelta(seconds=1), "s"))
+    return f"{max(0, age // size)} {unit}"

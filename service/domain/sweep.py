@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import assert_never
 
 from service.domain.delivery import RecordedAlert
 from service.domain.node import Inventory, Node
@@ -18,6 +19,8 @@ SOURCE = "sweep"
 ALERT_NAME = "SweepFinding"
 #: The annotation that says when the look began.
 LOOKED_AT = "looked_at"
+#: The cell of what no look tells of yet.
+NEVER = "never"
 #: More missed times are not counted.
 _MOST_MISSED = 1000
 
@@ -94,6 +97,34 @@ class Finding(StrEnum):
     def fires(self) -> bool:
         """Whether it becomes an alert."""
         return self in (Finding.NEEDS, Finding.NOT_WELL)
+
+    @property
+    def shown(self) -> str:
+        """Return the cell of a table: short, so that four points stand in 80 columns."""
+        match self:
+            case Finding.NEEDS:
+                return "NEEDS"
+            case Finding.NOT_WELL:
+                return "NOT WELL"
+            case Finding.COULD_NOT_LOOK:
+                return "?"
+            case Finding.FINE:
+                return "fine"
+            case Finding.NOT_ASKED:
+                return "-"
+            case _:
+                assert_never(self)
+
+
+#: In which order a person reads them; None: no look yet. Only what is seen fine is healthy, and stands last.
+WORST_FIRST: tuple[Finding | None, ...] = (
+    Finding.NEEDS,
+    Finding.NOT_WELL,
+    Finding.COULD_NOT_LOOK,
+    None,
+    Finding.NOT_ASKED,
+    Finding.FINE,
+)
 
 
 @dataclass(frozen=True)

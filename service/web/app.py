@@ -28,6 +28,7 @@ from service.web.routes import (
     audit,
     docs,
     events,
+    fleet_page,
     gates_page,
     health,
     imports,
@@ -73,6 +74,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     gates_page.router,
     override_page.router,
     alerting_page.router,
+    fleet_page.router,
 )
 
 

@@ -13,9 +13,10 @@ OIDC_BACK: Final = f"{OIDC}/back"
 #: Pages that are open to whoever has not signed in.
 DOORS: Final = frozenset({SIGN_IN, OIDC, OIDC_BACK})
 GATES: Final = "/gates"
-_PAGE: Final = re.compile(r"/(?:gates|alerting)(?:/.*)?|/sign-in(?:/.*)?|/sign-out", re.DOTALL)
+FLEET: Final = "/fleet"
+_PAGE: Final = re.compile(r"/(?:gates|fleet|alerting)(?:/.*)?|/sign-in(?:/.*)?|/sign-out", re.DOTALL)
 #: Where a person may be led after signing in: to pages of ours that only show something.
-_NEXT: Final = re.compile(r"/gates(?:/[A-Za-z0-9_-]{1,64})?")
+_NEXT: Final = re.compile(r"/fleet|/gates(?:/[A-Za-z0-9_-]{1,64})?")
 
 
 def is_page(path: str) -> bool:

@@ -11,8 +11,8 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 from starlette.types import Scope
 
-from service.domain.shown_text import shown, shown_moment
-from service.web.page_paths import GATES, SIGN_IN
+from service.domain.shown_text import shown, shown_age, shown_moment
+from service.web.page_paths import FLEET, GATES, SIGN_IN
 from service.web.schemas.problem import Problem
 from service.web.sessions import Visit
 
@@ -58,8 +58,8 @@ def words_left(left: timedelta) -> str:
 
 def _back(path: str) -> str:
     """Return the page from which a path was asked for."""
-    if path == SIGN_IN:
-        return SIGN_IN
+    if path in (SIGN_IN, FLEET):
+        return path
     head, _, rest = path.removeprefix(f"{GATES}/").partition("/")
     return f"{GATES}/{head}" if path.startswith(f"{GATES}/") and rest in ("answer", "override") else GATES
 
@@ -92,5 +92,5 @@ _templates: Final = Environment(
     lstrip_blocks=True,
     auto_reload=False,
 )
-_templates.filters |= {"moment": _moment, "machine_moment": _machine_moment, "left": words_left}
+_templates.filters |= {"moment": _moment, "machine_moment": _machine_moment, "left": words_left, "age": shown_age}
 _templates.globals |= {"css": _file("pages.css"), "js": _file("pages.js"), "icon": _file("icon.svg")}

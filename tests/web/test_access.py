@@ -86,6 +86,7 @@ PROVEN = {("POST", "/webhooks/{source}")}
 #: No token opens these: a browser comes with a session (test_pages.py).
 PAGES = {
     ("POST", "/sign-out"),
+    ("GET", "/fleet"),
     ("GET", "/gates"),
     ("GET", "/gates/{gate_id}"),
     ("POST", "/gates/{gate_id}/answer"),

@@ -288,7 +288,9 @@ def test_s10_hostile_output_is_shown_inert(api: Api, world: World) -> None:
     assert page.text.count("</pre>") == page.text.count("<pre")
 
 
-@pytest.mark.parametrize("path", ["/sign-in", "/gates", "/gates/{id}", "/gates/none", "/sign-out", "/gates/x/y"])
+@pytest.mark.parametrize(
+    "path", ["/sign-in", "/fleet", "/gates", "/gates/{id}", "/gates/none", "/sign-out", "/gates/x/y"]
+)
 def test_every_page_loads_nothing_but_its_own_files(api: Api, world: World, path: str) -> None:
     gate = opened(world, api)
 

@@ -15,11 +15,15 @@ from lab.oidc import OidcServer
 from service.app.tokens import create_token
 from service.domain.login import LoginConfig
 from service.domain.person import Role
+from service.domain.rule import RuleSet
 from service.domain.run import Gate, GateState, NodeRunState, Verdict
+from service.domain.schedule import read_schedule
 from service.domain.script import ScriptKind
+from service.domain.sweep import Finding, NodeLook, StepFinding, Sweep
 from service.executors.scripted import ScriptedExecutor, exits
 from service.login.oidc import OidcProvider
 from service.web.app import create_app
+from tests.app.alerting import Fixed
 from tests.login.signing_in import Said, config_for
 from tests.support.world import SECOND, SteppedClock, World
 from tests.web.conftest import TARGET, dead_server, hung_server
@@ -179,6 +183,31 @@ def test_hostile_output_neither_runs_nor_widens_the_page(world: World, browser: 
         assert (held.complaints, held.foreign) == ([], [])
 
 
+def test_the_fleet_stands_on_a_phone_without_scripts_and_is_no_wider_than_it(
+    world: World, browser: Browser, clock: SteppedClock
+) -> None:
+    sweep = Sweep("nightly", "abort-stuck-fuse", read_schedule("17 3 * * *"), pool="h100")
+    steps = tuple(StepFinding(step, Finding.COULD_NOT_LOOK, HOSTILE + ENDLESS) for step in ("abort-dead", "well"))
+    look = NodeLook("gpu-01", "nightly", "abort-stuck-fuse", "r" * 36, clock.now(), Finding.COULD_NOT_LOOK, steps)
+    world.service.store.write(lambda transaction: transaction.put_look(look))
+    shown = token(world, "someone-with-a-long-name@example.net", Role.VIEWER)
+    app = create_app(replace(world.service, rules=Fixed(RuleSet({}, (), (sweep,)))))
+
+    with served(app) as address, phone(browser, address, scripts=False) as held:
+        held.open("/gates")
+        held.sign_in(shown)
+        held.page.get_by_role("link", name="Fleet").tap()
+        held.page.get_by_role("heading", name="The fleet").wait_for()
+        overhang, heights = held.overhang(), _heights(held)
+        held.page.get_by_label("Pool").select_option("h100")
+        held.page.get_by_role("button", name="Show").tap()
+        held.page.wait_for_url("**pool=h100")
+
+        assert "20 nodes: 1 ? (could not look), 19 never looked at" in held.says()
+        assert (overhang, held.overhang(), [one for one in heights if one < 44]) == (0, 0, [])
+        assert (held.complaints, held.foreign) == ([], [])
+
+
 def test_all_of_it_works_without_scripts(world: World, browser: Browser, url: str) -> None:
     gate, shown = opened(world), token(world)
 
@@ -253,6 +282,8 @@ def test_everything_that_is_tapped_is_large_enough_for_a_thumb(world: World, in_
 
 def _heights(held: Phone) -> list[float]:
     """Return the heights, in CSS pixels, of all that can be tapped; a box is as high as its label."""
-    tapped = held.page.locator("a, button, summary, textarea, input:not([type=hidden], [type=checkbox]), label.tick")
+    tapped = held.page.locator(
+        "a, button, summary, textarea, select, input:not([type=hidden], [type=checkbox]), label.tick"
+    )
     boxes = [one.bounding_box() for one in tapped.all() if one.is_visible()]
     return [box["height"] for box in boxes if box is not None]

@@ -234,7 +234,7 @@ def _answers(stage: Stage) -> dict[str, str]:
 
 def _pages(stage: Stage) -> dict[str, str]:
     gates = stage.api.get("/approvals", state="approved").json()["items"]
-    paths = ["/gates", *(f"/gates/{gate['id']}" for gate in gates), "/sign-in", "/sign-in/oidc"]
+    paths = ["/fleet", "/gates", *(f"/gates/{gate['id']}" for gate in gates), "/sign-in", "/sign-in/oidc"]
     return {"gates": "".join(stage.browser.get(path).text for path in paths)}
 
 

@@ -77,6 +77,14 @@ class FleetQuery(Paged):
     limit: int = Field(default=200, ge=1, le=1000, description="Nodes of a page.")
 
 
+class FleetPageQuery(Given):
+    """Which part of the fleet a page shows; a field of its form that was left empty asks for nothing."""
+
+    pool: Filter = None
+    sweep: Filter = None
+    cursor: Filter = None
+
+
 class AuditQuery(Paged):
     """Which audit events."""
 

@@ -81,7 +81,9 @@ class FleetNode(Shown):
     pools: list[str]
     sweep: str
     runbook: str
-    finding: Finding | None = Field(description="null: it was never looked at. Only `fine` is healthy.")
+    finding: Finding | None = Field(
+        description="null: it was never looked at, or never at one of the steps. Only `fine` is healthy."
+    )
     looked_at: datetime | None
     age_seconds: float | None = Field(description="How old this look is.")
     answered_at: datetime | None = Field(description="When every step that was asked was last answered.")
@@ -100,7 +102,7 @@ class FleetNode(Shown):
             pools=list(row.pools),
             sweep=row.sweep,
             runbook=row.runbook,
-            finding=look.finding if look is not None else None,
+            finding=row.finding,
             looked_at=look.looked_at if look is not None else None,
             age_seconds=(now - look.looked_at).total_seconds() if look is not None else None,
             answered_at=look.answered_at if look is not None else None,
