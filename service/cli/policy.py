@@ -13,6 +13,7 @@ from service.app.check_rights import rights_warnings
 from service.app.insist import about_node, answer_for
 from service.app.service import Service
 from service.cli.asking import Json
+from service.cli.named_roles import read_role
 from service.cli.printing import print_json, say, tell
 from service.domain.errors import ConfigInvalid, InvalidInput
 from service.domain.person import Permission, Person, Role
@@ -61,7 +62,9 @@ def explain(
     ] = None,
     role: Annotated[
         list[Role] | None,
-        typer.Option(metavar="R", help="Suppose this role, and look at no token: for who signs in otherwise."),
+        typer.Option(
+            metavar="R", parser=read_role, help="Suppose this role, and look at no token: for who signs in otherwise."
+        ),
     ] = None,
     group: Annotated[list[str] | None, typer.Option(metavar="G", help="Suppose that he is in this group.")] = None,
     json: Json = False,

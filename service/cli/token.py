@@ -13,6 +13,7 @@ from service.app.tokens import LONGEST, NEVER, USUAL, create_token, revoke_token
 from service.cli.asking import Json
 from service.cli.databases import database_is_there, database_name
 from service.cli.moments import parse_moment
+from service.cli.named_roles import read_role
 from service.cli.printing import print_json, print_table, say, tell
 from service.cli.records import record
 from service.domain.person import Role, Token
@@ -35,6 +36,7 @@ Roles = Annotated[
     list[Role],
     typer.Option(
         metavar="R",
+        parser=read_role,
         show_default=False,
         help=f"What it may do: {', '.join(Role)}. May be given several times. An operator requests runs, an "
         "approver answers gates of others, an admin has tokens and no gate.",

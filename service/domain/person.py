@@ -87,15 +87,6 @@ def roles_that_may(permission: Permission) -> tuple[Role, ...]:
     return tuple(role for role in Role if permission in _GRANTS[role])
 
 
-def way_to_role(person: str, *roles: Role) -> str:
-    """Return how this person comes by one of these roles, in words."""
-    named = " or ".join(part for part in (", ".join(roles[:-1]), str(roles[-1])) if part)
-    return (
-        f"It takes the role {named}. On the service's host: "
-        f"unstick token create --name NAME --person {shlex.quote(person)} --role {roles[0]}"
-    )
-
-
 @dataclass(frozen=True)
 class Person:
     """Somebody who is known, with the roles and the reach of the token that was used.
@@ -121,6 +112,17 @@ class Person:
         if not self.roles:
             return f"{whose} {has} no role"
         return f"{whose} {has} the role{'' if len(self.roles) == 1 else 's'} {', '.join(sorted(self.roles))}"
+
+
+def way_to_role(person: Person, *roles: Role) -> str:
+    """Return how this person comes by one of these roles, in words."""
+    named = " or ".join(part for part in (", ".join(roles[:-1]), str(roles[-1])) if part)
+    # Who signs in by a provider has his roles from its groups, and a token is the second way.
+    by_group = ": by a group that has it in login.yaml, or by a token" if person.groups else ""
+    return (
+        f"It takes the role {named}{by_group}. On the service's host: "
+        f"unstick token create --name NAME --person {shlex.quote(person.name)} --role {roles[0]}"
+    )
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ def _requester(person: Person, permission: Permission, *, about: About) -> Itera
 def _role(person: Person, permission: Permission) -> Look:
     if person.may(permission):
         return Look(By.ROLE, True, f"{person.with_roles}, which may {permission.words}.")
-    way_out = way_to_role(person.name, *roles_that_may(permission))
+    way_out = way_to_role(person, *roles_that_may(permission))
     return Look(By.ROLE, False, f"{person.with_roles}, which may not {permission.words}.", way_out)
 
 

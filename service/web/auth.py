@@ -84,7 +84,6 @@ Requests = Annotated[Person, Depends(Needs(Permission.REQUEST))]
 Cancels = Annotated[Person, Depends(Needs(Permission.CANCEL))]
 Resolves = Annotated[Person, Depends(Needs(Permission.RESOLVE))]
 Holds = Annotated[Person, Depends(Needs(Permission.HOLD))]
-Decides = Annotated[Person, Depends(Needs(Permission.DECIDE))]
 Overrides = Annotated[Person, Depends(Needs(Permission.OVERRIDE))]
 Pauses = Annotated[Person, Depends(Needs(Permission.PAUSE))]
 
@@ -104,7 +103,7 @@ def insist_on(person: Person, permission: Permission) -> None:
     if not person.may(permission):
         raise Forbidden(
             f"{person.with_roles}, which may not {permission}.",
-            way_to_role(person.name, *roles_that_may(permission)),
+            way_to_role(person, *roles_that_may(permission)),
         )
 
 

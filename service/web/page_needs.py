@@ -36,7 +36,6 @@ class PageNeeds(Declares):
 
 
 VisitReads = Annotated[Visit, Depends(PageNeeds(Permission.READ))]
-VisitDecides = Annotated[Visit, Depends(PageNeeds(Permission.DECIDE))]
 VisitOverrides = Annotated[Visit, Depends(PageNeeds(Permission.OVERRIDE))]
 VisitPauses = Annotated[Visit, Depends(PageNeeds(Permission.PAUSE))]
 

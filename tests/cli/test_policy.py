@@ -41,6 +41,11 @@ def ruled(tmp_path_factory: pytest.TempPathFactory) -> Installation:
         (("cid", "approve", "second", "--role", "approver", "--group", "sre"), 0, "config/policy.yaml:3 lets cid"),
         (("cid", "approve", "second", "--role", "admin", "--group", "sre"), 1, "have the role admin, which may not"),
         (("ann", "override", "second", "--role", "break-glass"), 1, "does not say `break_glass: true`"),
+        (
+            ("cid", "hold", "--role", "fly"),
+            2,
+            "There is no role 'fly'.\nThe roles, and what each may: viewer: read; op",
+        ),
         (("ann", "request", "no-such"), 2, "no-such"),
         (("ann", "request", "second", "--node", "n99"), 2, "n99"),
         (("ann", "rule", "second"), 2, "WHAT is 'rule', and nobody can do that here.\nIt is one of read, request,"),

@@ -167,6 +167,16 @@ def test_a_refusal_says_what_is_missing_and_who_could() -> None:
     )
 
 
+def test_who_has_his_roles_from_groups_is_told_of_both_ways_to_another() -> None:
+    answer = may(ann(Role.VIEWER, groups=frozenset({"all"})), Permission.HOLD, about=ABOUT, rights=None)
+
+    assert answer.why == "ann's groups have the role viewer, which may not hold."
+    assert answer.way_out == (
+        "It takes the role operator: by a group that has it in login.yaml, or by a token. On the service's host: "
+        "unstick token create --name NAME --person ann --role operator"
+    )
+
+
 def test_a_token_that_does_not_reach_so_far_says_how_far_it_goes() -> None:
     answer = may(ann(Role.OPERATOR, reach=Reach((), ("t*",))), Permission.HOLD, about=ABOUT, rights=None)
 

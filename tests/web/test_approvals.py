@@ -104,6 +104,10 @@ def test_an_operator_may_not_answer_a_second_person_gate(api: Api, second_person
     assert "an approver who did not request it" in answer.json()["way_out"]
 
 
+def several(*gates: dict[str, Any]) -> dict[str, Any]:
+    return {"decisions": [{"id": one["id"], "digest": one["digest"], "answer": "approve"} for one in gates]}
+
+
 def test_who_lacks_the_role_is_sent_for_the_one_that_this_gate_takes(
     api: Api, confirm: dict[str, Any], second_person: dict[str, Any]
 ) -> None:
@@ -116,7 +120,15 @@ def test_who_lacks_the_role_is_sent_for_the_one_that_this_gate_takes(
     seen = api.get(f"/approvals/{second_person['id']}", role=Role.ADMIN).json()
     source = api.post(f"/approvals/{second_person['id']}/approve", {"digest": "0" * 64}, role=Role.SOURCE)
 
+    at_once = [
+        api.post("/approvals/decide", several(*gates), role=Role.ADMIN)
+        for gates in ((confirm,), (confirm, second_person))
+    ]
+
     refused = "admin's token has the role admin, which may not answer this gate."
+    assert [(one.status_code, one.json()["detail"]) for one in at_once] == [(403, refused)] * 2
+    ways = [one.json()["way_out"].partition(". ")[0] for one in at_once]
+    assert ways == ["It takes the role operator or approver", "It takes the role approver"]
     assert told[:2] == [(403, refused, "It takes the role operator or approver")] * 2
     assert told[2:] == [(403, refused, "It takes the role approver")] * 2
     assert seen["may_not_because"].startswith(f"{refused} It takes the role approver.")

@@ -157,14 +157,15 @@ def test_what_may_disrupt_work_is_not_approved_by_one_tap(api: Api, world: World
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.ADMIN])
 def test_who_has_no_such_role_looks_and_cannot_answer(api: Api, world: World, role: Role) -> None:
-    gate = opened(world, api)
+    gate = opened(world, api, "gpu-02")
     browser = signed_in(api, role)
 
     page = browser.get(f"/gates/{gate.id}")
     sent = browser.send(f"/gates/{gate.id}/answer", **answer_with(gate))
 
     assert "/answer" not in page.text
-    assert f"{role}'s token has the role {role}, which may not answer this gate." in words(page)
+    refusal = f"{role}'s token has the role {role}, which may not answer this gate. It takes the role approver."
+    assert (refusal in words(page), refusal in words(sent)) == (True, True)
     assert (sent.status_code, now(world, gate)) == (403, gate)
 
 

@@ -9,7 +9,8 @@ from service.app import show_run
 from service.app.decide import Decision, decide
 from service.app.override import Override, override
 from service.domain.errors import BrokenRule, UnstickError
-from service.web.auth import Decides, Overrides, Reads
+from service.domain.person import Person
+from service.web.auth import Overrides, Reads
 from service.web.errors import declared, declared_with_body, problem_of
 from service.web.routes.common import API, GateId, Serving, operation_id
 from service.web.routes.gate_needs import Answers
@@ -45,7 +46,7 @@ def list_approvals(service: Serving, person: Reads, query: Annotated[ApprovalsQu
 
 
 @router.post("/decide", summary="Answer several gates", responses=declared_with_body())
-def decide_many(service: Serving, person: Decides, body: Decisions) -> AllDecided:
+def decide_many(service: Serving, person: Answers, body: Decisions) -> AllDecided:
     """Answer each gate by itself: one that is refused does not keep the others from being answered."""
     return AllDecided(items=[_decide_one(service, person, one) for one in body.decisions])
 
@@ -76,7 +77,7 @@ def override_gate(service: Serving, person: Overrides, gate_id: GateId, body: Ov
     return GateDetail.of(override(service, Override(gate_id, body.digest, body.reason), person=person))
 
 
-def _decide_one(service: Serving, person: Decides, one: OneDecision) -> Decided:
+def _decide_one(service: Serving, person: Person, one: OneDecision) -> Decided:
     decision = Decision(one.id, one.digest, approve=one.answer == "approve", reason=one.reason)
     try:
         gate = decide(service, decision, person=person)

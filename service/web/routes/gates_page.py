@@ -16,9 +16,10 @@ from service.domain.person import Permission, Person
 from service.domain.run import Gate, GateState, NodeRunState
 from service.domain.runbook import ApprovalKind
 from service.web import rendering
-from service.web.page_needs import Form, VisitDecides, VisitReads, read_form
+from service.web.page_needs import Form, VisitReads, read_form
 from service.web.page_paths import GATES
 from service.web.routes.common import GateId, Serving, operation_id
+from service.web.routes.gate_needs import VisitAnswers
 from service.web.schemas.page_forms import AnswerForm
 from service.web.sessions import Visit
 
@@ -52,7 +53,7 @@ def show_gate_page(service: Serving, visit: VisitReads, gate_id: GateId) -> Resp
 
 
 @router.post("/{gate_id}/answer")
-def answer_gate(service: Serving, visit: VisitDecides, gate_id: GateId, form: Form) -> Response:
+def answer_gate(service: Serving, visit: VisitAnswers, gate_id: GateId, form: Form) -> Response:
     """Write down an answer, and lead back to the gate, which tells what came of it."""
     given = read_form(AnswerForm, form)
     decision = Decision(gate_id, given.digest, approve=given.answer == "approve", reason=given.reason.strip())
