@@ -78,6 +78,9 @@ def _inventory(path: Path) -> Iterator[Seen]:
     yield from _others_may_write(path)
     yield from _keys(inventory)
     yield from (Seen(True, belief) for belief in beliefs(_reached_by_ssh(inventory)))
+    here = inventory.here()
+    if len(here) > 1:
+        yield noted(f"{_some(here)} are all this machine: whatever is meant for one of them acts here")
 
 
 def _rules(settings: Settings) -> Iterator[Seen]:

@@ -179,6 +179,10 @@ class Inventory:
             raise Conflict(f"Whether there is a node {name} is not known: {silent}", SOURCE_WAY_OUT)
         raise NotFound(f"There is no node {name} in the inventory.", "`unstick nodes` lists the nodes.")
 
+    def here(self) -> tuple[str, ...]:
+        """Return the names of the machine of the service itself."""
+        return tuple(name for name, node in self.nodes.items() if node.endpoint.executor is ExecutorKind.LOCAL)
+
     def silent(self) -> str | None:
         """Return which source has never answered, and why, as a sentence; None when each did once."""
         for source in self.sources:

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from service.app.finding import Finding
 from service.app.runbook_yaml import Bounds, Document, read_document
 from service.domain.errors import ConfigInvalid
-from service.domain.node import Controller, Endpoint, ExecutorKind, Inventory, Node, SourceKind
+from service.domain.node import Controller, Endpoint, ExecutorKind, Inventory, Node, SourceKind, View
 from service.inventory.node_sets import NAME, expand, is_set
 from service.inventory.schema import INSTANCE, ControllerWords, EndpointWords, JumpWords, NodeWords, ReachWords
 from service.inventory.source import (
@@ -242,6 +242,9 @@ class _Builder:
         seen: dict[tuple[object, ...], str] = {}
         for name, node in nodes.items():
             endpoint = node.endpoint
+            if endpoint.executor is ExecutorKind.LOCAL:
+                self._judge_local(node, seen)
+                continue
             other = seen.setdefault((endpoint.executor, endpoint.address, endpoint.port, endpoint.jump), name)
             if other != name:
                 self._find(
@@ -250,6 +253,21 @@ class _Builder:
                     f"{endpoint.address}{f':{endpoint.port}' if endpoint.executor is ExecutorKind.SSH else ''}.",
                     "A machine has one name, so that only one run acts on it; in a set write `{name}` into `address`.",
                 )
+
+    def _judge_local(self, node: Node, seen: dict[tuple[object, ...], str]) -> None:
+        """Refuse a second name for the machine of the service: what is meant for another would act here.
+
+        `view: private` says that names are played, such as in a container; of several, `doctor` tells.
+        """
+        if node.endpoint.view is View.PRIVATE:
+            return
+        other = seen.setdefault((ExecutorKind.LOCAL,), node.name)
+        if other != node.name:
+            self._find(
+                ("nodes", self.named[node.name]),
+                f"`{node.name}` and `{other}` are one machine: both are local, the machine of the service itself.",
+                "Another machine is `executor: ssh` or `ssm`; names that are only played say `view: private`.",
+            )
 
     def _find(self, where: tuple[str, ...], reason: str, way_out: str) -> None:
         self.findings.append(Finding(self.file, self.document.line(where), reason, way_out))

@@ -68,6 +68,10 @@ def test_doctor_says_what_of_tokens_links_and_clock_would_be_found_out_too_late(
     assert any(line.startswith("note  Tokens that never end: idle.") for line in lines)
     assert any(line.startswith("note  config/policy.yaml: none,") and "with break-glass off" in line for line in lines)
     assert any(line.startswith("note  No token has the role admin") for line in lines)
+    one_machine = (
+        "n00, n01, n02, n03, n04 (and 55 more) are all this machine: whatever is meant for one of them acts here"
+    )
+    assert f"note  {one_machine}" in lines
 
 
 @pytest.mark.parametrize(

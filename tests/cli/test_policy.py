@@ -19,7 +19,7 @@ def ruled(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     place = Installation(tmp_path_factory.mktemp("ruled") / "place")
     (place.folder / "config" / "policy.yaml").write_text(RIGHTS)
     (place.folder / "config" / "inventory.yaml").write_text(
-        "nodes:\n  n00: {executor: local, pools: [h100]}\n  n01: {executor: local, pools: [a100]}\n"
+        "nodes:\n  n00: {executor: ssh, pools: [h100]}\n  n01: {executor: ssh, pools: [a100]}\n"
     )
     place.token("ann", Role.OPERATOR, Role.APPROVER)
     place.token("bob", Role.APPROVER)

@@ -141,6 +141,8 @@ def test_a_jump_may_be_another_node_which_may_jump_itself() -> None:
         ("nodes:\n  'g[1-2]': {executor: ssh}\n  g2: {executor: ssh}", ":3: `g2` is named twice, first in line 2."),
         ("nodes:\n  a: {executor: ssh, address: x}\n  b: {executor: ssh, address: x}",
          ":3: `b` and `a` are one machine"),
+        ("nodes:\n  p: {executor: local, view: private}\n  a: {executor: local}\n  b: {executor: local, address: x}",
+         ":4: `b` and `a` are one machine: both are local, the machine of the service itself. Another machine is"),
         ("nodes:\n  'g[1-2]': {executor: ssh, address: x}", "in a set write `{name}` into `address`."),
         ("controllers:\n  k: {executor: local, env: {PATH: /x}}", "for PATH there is `path`."),
         ("controllers:\n  k: {executor: local, env: {LD_PRELOAD: /x}}", "`LD_PRELOAD` is set by unstick itself"),
