@@ -9,7 +9,7 @@ from starlette.types import Lifespan
 
 from service.app.service import Service
 from service.web import errors, openapi, proving
-from service.web.auth import Authentication, refuse_undeclared
+from service.web.auth import Authentication, StillKnown, refuse_undeclared
 from service.web.edge import Edge, HeadAsGet
 from service.web.event_feed import EventFeed
 from service.web.failed_sign_ins import FailedSignIns
@@ -131,6 +131,7 @@ def _bare(feed: EventFeed) -> FastAPI:
 
 def _add_layers(app: FastAPI, service: Service, *, metrics: Metrics, rates: Rates) -> None:
     """Put around the routes what every request passes; the last one added is the outermost."""
+    app.add_middleware(StillKnown, service=service)
     app.add_middleware(BodyLimits)
     app.add_middleware(RequestRates, rates=rates)
     app.add_middleware(Authentication, service=service)

@@ -26,6 +26,7 @@ OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/docs", "/openapi.json", *D
 OPEN_FOLDER = "/static/"
 #: Where senders of alerts deliver. They prove themselves by what they send, which the route's declaration sees to.
 _WEBHOOK = re.compile(r"/webhooks/[^/]+")
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 #: Longer than any token that we make.
 _LONGEST_TOKEN = 200
 
@@ -44,13 +45,23 @@ class Authentication:
         if scope["type"] != "http" or is_open(scope["path"]) or is_webhook(scope) or is_page(scope["path"]):
             await self._app(scope, receive, send)
             return
-        try:
-            scope["unstick.person"] = await run_in_threadpool(identify, self._service, Headers(scope=scope))
-        except Unauthenticated:
-            await errors.answer(errors.problem_of(errors.UNKNOWN))(scope, receive, send)
-            return
-        except UnstickError as error:
-            await errors.answer(errors.problem_of(error))(scope, receive, send)
+        refusal = await _identified(self._service, scope)
+        await (refusal or self._app)(scope, receive, send)
+
+
+class StillKnown:
+    """Asks once more when the body is there: it may come slowly, and a token may be revoked meanwhile."""
+
+    def __init__(self, app: ASGIApp, *, service: Service) -> None:
+        """Stand behind whatever reads the body."""
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let through whose token is still good."""
+        if scope["type"] == "http" and "unstick.person" in scope and scope["method"] not in _WITHOUT_BODY:
+            refusal = await _identified(self._service, scope)
+            await (refusal or self._app)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -96,6 +107,17 @@ def identify(service: Service, headers: Headers) -> Person:
     if scheme.lower() != "bearer" or not token.isascii() or not 0 < len(token) <= _LONGEST_TOKEN:
         raise errors.UNKNOWN
     return authenticate(service, token)
+
+
+async def _identified(service: Service, scope: Scope) -> ASGIApp | None:
+    """Write down in the scope whose token came along; return the refusal of whoever is not known."""
+    try:
+        scope["unstick.person"] = await run_in_threadpool(identify, service, Headers(scope=scope))
+    except Unauthenticated:
+        return errors.answer(errors.problem_of(errors.UNKNOWN))
+    except UnstickError as error:
+        return errors.answer(errors.problem_of(error))
+    return None
 
 
 def insist_on(person: Person, permission: Permission) -> None:

@@ -59,6 +59,8 @@ class PageGuard:
                     await errors.answer(form, headers=CLOSE, scope=scope)(scope, receive, send)
                     return
                 scope["unstick.form"] = form
+                # It may have come slowly: who was signed out meanwhile decides nothing with it.
+                scope["unstick.visit"] = await run_in_threadpool(self._visit, scope)
                 receive = replay(b"", receive)
         except Unauthenticated as error:
             await _unknown(scope, error)(scope, receive, send)

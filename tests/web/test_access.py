@@ -1,5 +1,7 @@
 """Who may do what, and that nothing is open by mistake."""
 
+import json
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -209,6 +211,18 @@ def test_a_refusal_names_every_role_that_is_had_and_every_one_that_would_do(api:
     assert deciding.json()["way_out"].endswith("--person 'o x' --role operator")
     assert reading.json()["detail"] == "source's token has the role source, which may not read."
     assert reading.json()["way_out"].startswith("It takes the role viewer, operator, approver, admin or break-glass. ")
+
+
+def test_s13_a_token_that_is_revoked_while_the_body_comes_does_nothing(api: Api, world: World) -> None:
+    async def slowly() -> AsyncIterator[bytes]:
+        revoke_token(world.service, Role.OPERATOR, by="admin")
+        yield json.dumps(CURE).encode()
+
+    kind = {"Content-Type": "application/json"}
+    answer = api.ask("POST", "/api/v1/runs", role=Role.OPERATOR, headers=kind, content=slowly())
+
+    assert problem(answer)[:2] == (401, "unauthenticated")
+    assert api.get("/runs").json()["items"] == []
 
 
 def test_everybody_who_is_not_known_gets_the_same_answer(api: Api, world: World, clock: SteppedClock) -> None:

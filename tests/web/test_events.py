@@ -167,6 +167,18 @@ def test_a_stream_ends_when_its_token_is_revoked(
     assert [action for _, action in listener.heard()] == ["run.requested"]
 
 
+def test_a_stream_that_is_never_silent_tells_nothing_more_once_its_token_is_revoked(
+    api: Api, world: World, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "HEARTBEAT", timedelta(hours=1))
+    listener = Listener(server, api, api.request())
+
+    revoke_token(world.service, Role.VIEWER, by="admin")
+    world.settle()
+
+    assert [action for _, action in listener.heard()] == ["run.requested"]
+
+
 def test_the_reader_ends_when_nobody_listens_and_begins_again(world: World) -> None:
     feed = EventFeed(world.service.store, poll=timedelta(milliseconds=1))
 

@@ -1,6 +1,7 @@
 """Signing in and out: what a session is worth, and to whom."""
 
 import re
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
@@ -15,7 +16,7 @@ from service.web.page_paths import safe_next
 from service.web.sessions import COOKIE
 from tests.support.world import SteppedClock, World
 from tests.web.api import Api
-from tests.web.browsing import HTML, Browser, signed_in, words
+from tests.web.browsing import HTML, OWN, Browser, opened, signed_in, words
 
 
 def facts(world: World) -> list[tuple[str, str, str]]:
@@ -44,6 +45,23 @@ def test_the_cookie_is_bound_to_this_host_and_hidden_from_scripts(api: Api) -> N
     assert cookie.startswith(f"{COOKIE}=")
     assert COOKIE.startswith("__Host-")
     assert {flag.lower() for flag in flags} == {"httponly", "secure", "path=/", "samesite=lax", "max-age=43200"}
+
+
+def test_a_session_that_ends_while_its_form_comes_decides_nothing(api: Api, world: World) -> None:
+    gate = opened(world, api)
+    browser = signed_in(api, Role.APPROVER)
+    token = re.search(r'name="form_token" value="([0-9a-f]{64})"', browser.get("/gates").text)
+    assert token is not None
+
+    async def slowly() -> AsyncIterator[bytes]:
+        revoke_token(world.service, Role.APPROVER, by="admin")
+        yield f"form_token={token[1]}&answer=approve&digest={gate.digest}".encode()
+
+    kind = {"Content-Type": "application/x-www-form-urlencoded", "Cookie": f"{COOKIE}={browser.cookie}"}
+    answer = api.ask("POST", f"/gates/{gate.id}/answer", role=None, headers={**HTML, **OWN, **kind}, content=slowly())
+
+    assert (answer.status_code, "Nothing was done." in words(answer)) == (401, True)
+    assert world.open_gates() == [gate]
 
 
 def test_only_the_digest_of_the_cookie_is_stored(api: Api, world: World) -> None:

@@ -91,11 +91,16 @@ class _Follower:
     async def _until_silence(self, subscription: Subscription) -> AsyncIterator[AuditEvent]:
         """Yield what was missed, then what comes, until nothing does or something was dropped."""
         while not self._over and (missed := await run_in_threadpool(self._missed)):
+            if not await run_in_threadpool(self._is_known):
+                return
             for event in missed:
                 self._note(event)
                 yield event
         while not self._over and (coming := await subscription.next(HEARTBEAT)) is not None:
             if coming.seq > self._seq:
+                # A run that is never silent is told to nobody whose token has ended.
+                if not await run_in_threadpool(self._is_known):
+                    return
                 self._note(coming)
                 yield coming
 
