@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pydantic import SecretStr
 
 from service import logging, main
@@ -22,6 +24,8 @@ from service.cli.program import run as type_command
 from service.domain.person import Role
 from service.domain.script import ScriptKind
 from service.executors.scripted import Answer, Place, ScriptedExecutor, exits
+from service.executors.ssh.keys import load_key
+from service.login.login_file import load_login
 from service.settings import Settings
 from service.web.app import create_app
 from tests.app.sweeping import turn
@@ -52,10 +56,14 @@ HELD = {
     "login": f"{CANARY}LoginSecret9",
     "own": f"{CANARY}OwnSourceSecret10",
     "chat": f"{CANARY}ChatPathSecret11",
+    "proxy": f"{CANARY}ProxySecret13",
 }
+#: A key with which nodes are logged in to; an output may show it without its first line, or one line of it.
+KEY = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+KEY_LINES = KEY.splitlines()[1:-1]
 #: A pattern of the house, in policy.yaml.
 OF_THE_HOUSE = f"badge-{CANARY}12"
-PLANTED = (*OF_A_FORM.values(), *HELD.values(), OF_THE_HOUSE, "c4nary-database%2F8")
+PLANTED = (*OF_A_FORM.values(), *HELD.values(), *KEY_LINES, OF_THE_HOUSE, "c4nary-database%2F8")
 SAID = "\n".join(PLANTED) + "\n"
 ONE_LINE = " ".join(value.replace("\n", " ") for value in PLANTED)
 FILES = {
@@ -78,6 +86,10 @@ groups: {all: [viewer]}
 base_url: https://unstick.test
 receivers: {oncall: {kind: chat, url_file: chat, per_minute: 600}}
 notices: [{to: [oncall]}]
+""",
+    "of-proxy.yaml": """\
+proxy: {from: [192.0.2.1], header: X-Forwarded-User, secret_file: proxy}
+groups: {all: [viewer]}
 """,
     "inventory.yaml": "nodes: {gpu-01: {executor: local}}\n",
 }
@@ -109,7 +121,7 @@ class Stage:
     @property
     def secrets(self) -> list[str]:
         """Return what may be found nowhere: also the tokens and the cookie with which it was asked."""
-        return [CANARY, *self.api.tokens.values(), self.browser.cookie]
+        return [CANARY, *KEY_LINES, *self.api.tokens.values(), self.browser.cookie]
 
 
 @pytest.fixture
@@ -139,6 +151,10 @@ def stage(world: World, clock: SteppedClock, tmp_path: Path) -> Stage:
         )
         for source in (world.service.rules, world.service.policy, world.service.notify, world.service.login):
             source.current()
+        load_login(config / "of-proxy.yaml")
+        (config / "id").write_text(KEY)
+        (config / "id").chmod(0o600)
+        load_key(config / "id")
         api = _api(world)
         follower = Follower(world.service)
         follower.follow()

@@ -24,12 +24,15 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.hazmat.primitives.serialization.ssh import SSHCertificate
 
+from service.domain.known_secrets import KNOWN
 from service.domain.node import Endpoint
 from service.domain.public_key import PublicKey
 from service.domain.script import NotStarted
 from service.executors.not_sent import NotSent
 from service.executors.ssh.certificates import Disbelieved, judge_user_certificate, read_certificate, wire_key
 
+#: Shorter lines of a key file are its words, such as PRIVATE.
+_SHORTEST_LINE = 16
 _Stamp = tuple[str, int, int, int]
 
 
@@ -69,6 +72,7 @@ def load_key(path: Path) -> paramiko.PKey:
     data = _read(path)
     _refuse_what_is_no_key(data, path)
     _refuse_what_others_read(path)
+    _learn(data)
     load = load_ssh_private_key if b"BEGIN OPENSSH PRIVATE KEY" in data else load_pem_private_key
     try:
         loaded = load(data, password=None)
@@ -127,6 +131,12 @@ def _judge(key: paramiko.PKey, path: Path, now: datetime) -> None:
         judge_user_certificate(read_certificate(blob.key_blob), now=now)
     except Disbelieved as error:
         raise _refusal(f"The certificate file {path} {error}", "Have the key signed again.") from error
+
+
+def _learn(data: bytes) -> None:
+    """Let no text show a line of the key: outputs are masked by lines, and one may come without the first."""
+    lines = data.decode("ascii", "replace").split()
+    KNOWN.learn(*(line for line in lines if len(line) >= _SHORTEST_LINE and not line.startswith("-----")))
 
 
 def _refuse_what_is_no_key(data: bytes, path: Path) -> None:
