@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.asking import Json, client, path
+from service.cli.beginnings import Kind, whole_id
 from service.cli.printing import print_json, print_table, say
 from service.domain.errors import InvalidInput
 
@@ -33,6 +34,7 @@ def alerts(
     if replay and alert_id is None:
         raise InvalidInput("--replay is for one alert.", "Name it: unstick alerts ALERT --replay")
     with client() as service:
+        alert_id = None if alert_id is None else whole_id(service, Kind.ALERT, alert_id)
         if replay and alert_id is not None:
             run = service.post(f"{path('alerts', alert_id)}/replay", {})
             print_json(run) if json else say(f"run {run['id']}, a dry run\n  unstick show {run['id']}")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from service.cli.asking import Json, RunId, client, open_gates, path
+from service.cli.beginnings import Kind, begun, whole_id
 from service.cli.moments import parse_moment
 from service.cli.printing import print_json, say, tell
 from service.cli.surveying import show_survey
@@ -19,7 +20,9 @@ MustReason = Annotated[
     str, typer.Option("--reason", metavar="TEXT", show_default=False, help="Why, for whoever looks next.")
 ]
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="The name of a node.")]
-_GATE_OR_RUN: Final = "The id of a gate, or of a run for all of its open gates."
+_GATE_OR_RUN: Final = (
+    "The id of a gate, or of a run for all of its open gates; a beginning will do that nothing else has."
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -46,6 +49,10 @@ def approve(
             gates = [gate for gate in gates if len(gates) == 1 or gate["digest"] == digest]
             if not gates:
                 raise Conflict("No open gate of this run has that digest.", f"Look again: unstick show {run['id']}")
+        if yes and digest is None and gate_or_run not in (run["id"], *(gate["id"] for gate in gates)):
+            raise InvalidInput(
+                "--yes asks nobody, so it takes the whole id.", f"unstick approve {gates[0]['id']} --yes"
+            )
         if json and digest is None and not yes:
             raise InvalidInput("With --json nobody is asked.", "Give --digest with what was seen, or --yes.")
         answers = []
@@ -98,6 +105,7 @@ def resolve(
 ) -> None:
     """Say how a stuck node goes on, after having looked at it."""
     with client() as service:
+        run_id = whole_id(service, Kind.RUN, run_id)
         answer = service.post(path("runs", run_id, "nodes", node, "resolve"), {"as": resolve_as, "reason": reason})
     if json:
         print_json(answer)
@@ -149,7 +157,11 @@ def find_gates(service: Client, gate_or_run: str) -> tuple[dict[str, Any], list[
     try:
         run = service.get(path("runs", gate_or_run))
     except NotFound:
-        gate = service.get(path("approvals", gate_or_run))
+        try:
+            gate = service.get(path("approvals", gate_or_run))
+        except NotFound as nothing:
+            _, whole = begun(service, gate_or_run, Kind.RUN, Kind.GATE, nothing=nothing)
+            return find_gates(service, whole)
         return service.get(path("runs", gate["run_id"])), [gate]
     gates = open_gates(run)
     if not gates:

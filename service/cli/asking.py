@@ -13,7 +13,7 @@ from service.settings import load_settings
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 #: More gates, or runs that have the nodes of one run, are not asked for.
 _MOST: Final = 5
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run, or a beginning that no other has.")]
 
 
 def client() -> Client:

@@ -9,11 +9,13 @@ import typer
 
 from service import main
 from service.cli.asking import Json, client
+from service.cli.beginnings import Kind, whole_id
 from service.cli.databases import database_name
 from service.cli.printing import print_json, print_table, say, tell
+from service.client import Client
 from service.domain.agreement import Compared, RowFault
 from service.domain.audit import FIRST_HASH, AuditEvent, ChainFault, first_fault
-from service.domain.errors import InvalidInput
+from service.domain.errors import InvalidInput, NotFound
 from service.settings import load_settings
 
 _FORMATS = ("md", "json", "csv")
@@ -52,8 +54,9 @@ def list_events(
     json: Json = False,
 ) -> None:
     """List events of the record, the newest first."""
-    query = {"run_id": run, "node": node, "person": person, "action": action, "since": since, "until": until}
     with client() as service:
+        run = _meant(service, run)
+        query = {"run_id": run, "node": node, "person": person, "action": action, "since": since, "until": until}
         page = service.get("/audit", **query, limit=limit, cursor=cursor)
     if json:
         print_json(page)
@@ -81,8 +84,9 @@ def timeline(
         raise InvalidInput("A timeline is of one run or of one node.", "Give --run or --node.")
     if output_format not in _FORMATS:
         raise InvalidInput(f"There is no format {output_format}.", f"It may be: {', '.join(_FORMATS)}.")
-    query = {"run_id": run, "node": node, "since": since, "until": until, "format": output_format}
     with client() as service:
+        run = _meant(service, run)
+        query = {"run_id": run, "node": node, "since": since, "until": until, "format": output_format}
         if output_format == "json":
             entries = list(service.items("/audit/timeline", **query))
             print_json(entries)
@@ -93,6 +97,14 @@ def timeline(
             empty = output_format == "csv" and "\n" not in text
     if empty:
         tell(f"Nothing is recorded of {run or node} in this time.")
+
+
+def _meant(service: Client, run: str | None) -> str | None:
+    """Return the id of a run that is there; else what was typed: the record may know more."""
+    try:
+        return None if run is None else whole_id(service, Kind.RUN, run)
+    except NotFound:
+        return run
 
 
 def verify(*, expect: Expect = None, json: Json = False) -> None:

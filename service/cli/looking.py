@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.asking import Json, RunId, client, open_gates, path, with_ways_on
+from service.cli.beginnings import Kind, whole_id
 from service.cli.next_commands import next_commands, would_change
 from service.cli.printing import print_json, print_table, say
 from service.client import Client
@@ -65,6 +66,7 @@ def show(
 ) -> None:
     """Show a run: its nodes, steps, gates, and what may be typed next."""
     with client() as service:
+        run_id = whole_id(service, Kind.RUN, run_id)
         run = service.get(path("runs", run_id))
         if json:
             print_json(run)

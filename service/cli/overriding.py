@@ -17,7 +17,13 @@ def add_to(app: typer.Typer) -> None:
 
 
 def override(
-    gate: Annotated[str, typer.Argument(metavar="GATE", help="The id of a gate, or of a run with one open gate.")],
+    gate: Annotated[
+        str,
+        typer.Argument(
+            metavar="GATE",
+            help="The id of a gate, or of a run with one open gate; or a beginning that nothing else has.",
+        ),
+    ],
     *,
     reason: MustReason,
     digest: Annotated[

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from service.cli.asking import Json, RunId, client, pairs, path, with_ways_on
+from service.cli.beginnings import Kind, whole_id
 from service.cli.next_commands import next_commands, would_change
 from service.cli.printing import print_json, say, tell
 from service.cli.waiting import Exit, Until, parse_until, wait_for
@@ -88,6 +89,7 @@ def retry(
     until = parse_until(wait) if wait is not None else None
     body = {"from_step": from_step, "failed_nodes": failed_nodes, "reason": reason}
     with client() as service:
+        run_id = whole_id(service, Kind.RUN, run_id)
         accepted = service.request(path("runs", run_id, "retry"), body)
         _follow(service, accepted, until=until, as_json=json)
 
@@ -95,6 +97,7 @@ def retry(
 def cancel(run_id: RunId, *, reason: Reason = "", json: Json = False) -> None:
     """Ask a run to end. Nothing more is sent; a script under way is stopped, which the node may not obey."""
     with client() as service:
+        run_id = whole_id(service, Kind.RUN, run_id)
         answer = service.post(path("runs", run_id, "cancel"), {"reason": reason})
     if json:
         print_json(answer)
