@@ -25,7 +25,8 @@ _API: Final = "/api/v1"
 _ERRORS: Final[Mapping[int, type[UnstickError]]] = {
     kind.status: kind for kind in (InvalidInput, Unauthenticated, Forbidden, NotFound, Conflict, Unavailable)
 }
-_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+#: Hosts that are this machine.
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _HOW_TO_GET_ONE: Final = (
     "On the service's host: unstick token create --name YOU --role operator "
     "(in place of a lost one: a new --name, and --person YOU)"
@@ -48,7 +49,7 @@ class Client:
             headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
             timeout=httpx.Timeout(30.0, connect=5.0),
             # A proxy of the surroundings is not asked for what is on this machine.
-            trust_env=urlsplit(url).hostname not in _LOOPBACK,
+            trust_env=urlsplit(url).hostname not in LOOPBACK,
         )
 
     def __enter__(self) -> Self:

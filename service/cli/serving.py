@@ -3,12 +3,17 @@
 The help of every command is made from these modules, so what only one of them needs is imported when it runs.
 """
 
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
 from service.cli.printing import say
-from service.settings import load_settings
+from service.cli.seen import Seen, noted
+from service.domain.errors import InvalidInput
+from service.settings import Settings, load_settings
 
 
 def add_to(app: typer.Typer) -> None:
@@ -39,15 +44,38 @@ def migrate() -> None:
     say(f"The database is at revision {after}, {since}.")
 
 
-def doctor() -> None:
+def doctor(
+    *,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Look at the service that runs there instead, from outside, with UNSTICK_TOKEN."
+        ),
+    ] = None,
+) -> None:
     """Examine settings, files and database, and say how to mend what is wrong. Exits 1 when something is."""
-    from service.cli.examination import examine
-
     settings = load_settings()
     bad = 0
-    for finding in examine(settings):
+    for finding in _examined(settings) if server is None else _seen_from_outside(settings, server):
         bad += not finding.good
         say(f"{finding.word}  {finding.text}")
         if finding.way_out:
             say(f"      {finding.way_out}")
     raise typer.Exit(1 if bad else 0)
+
+
+def _examined(settings: Settings) -> Iterator[Seen]:
+    from service.cli.examination import examine
+
+    yield from examine(settings)
+    yield noted(f"Whoever serves was not asked: unstick doctor --server {settings.service_url}")
+
+
+def _seen_from_outside(settings: Settings, server: str) -> Iterator[Seen]:
+    from service.cli.server_examination import look_at_server
+
+    parts = urlsplit(server)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidInput(f"{server} is no address of a service.", "Write it as https://HOST, without a path.")
+    token = settings.token.get_secret_value() if settings.token else ""
+    return look_at_server(server.rstrip("/"), token, now=datetime.now(UTC))

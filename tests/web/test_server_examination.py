@@ -1,0 +1,154 @@
+"""doctor looks at a running service from outside; what it could not see is not good."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+import pytest
+
+from lab.ports import free_port
+from service.app.ports import AuditFilter
+from service.app.tokens import create_token
+from service.cli.seen import Seen
+from service.cli.server_examination import look_at_server
+from service.domain.person import Role
+from service.web.app import create_app
+from tests.support.world import World
+from tests.web.phone import served
+
+
+def look(url: str, token: str = "", *, ahead: timedelta = timedelta(0)) -> list[Seen]:
+    return list(look_at_server(url, token, now=datetime.now(UTC) - ahead))
+
+
+def bad(seen: list[Seen]) -> list[str]:
+    return [one.text for one in seen if not one.good]
+
+
+@pytest.fixture
+def url(world: World) -> Iterator[str]:
+    with served(create_app(world.service)) as address:
+        yield address
+
+
+def actions(world: World) -> list[str]:
+    newest = world.service.store.read(lambda reader: reader.audit(AuditFilter(), cursor=None, limit=50)).items
+    return sorted(event.fact.action for event in newest if event.fact.action.startswith("session."))
+
+
+def test_a_service_as_it_should_be_is_good_and_its_cookie_is_looked_at_by_signing_in_and_out(
+    world: World, url: str
+) -> None:
+    token = create_token(world.service, "vera", roles=frozenset({Role.VIEWER}), person="vera", by="test")
+
+    seen = look(url, token)
+
+    assert bad(seen) == []
+    assert [one.text.split(" (")[0] for one in seen] == [
+        "It is reached without TLS, on this machine alone",
+        f"{url} answers",
+        "Its clock and that of this machine agree, by the Date of its answers",
+        "It is ready: its store can be written and its engine lives",
+        seen[4].text,
+        "/healthz, /docs, /sign-in answer, with every header that keeps others out, and let no origin in",
+        "/api/v1/runs and /metrics are closed to whoever comes without a token, or with a guessed one",
+        "The API answers the token in UNSTICK_TOKEN",
+        "The cookie of a session is kept from scripts, other hosts and plain HTTP",
+    ]
+    assert seen[4].text.startswith("It is of the version of this program, ")
+    assert actions(world) == ["session.closed", "session.opened"]
+
+
+def test_what_was_not_looked_at_is_said_and_is_not_good(url: str) -> None:
+    without, wrong = bad(look(url)), bad(look(url, "unstick_wrong"))
+    fast = bad(look(url, ahead=timedelta(minutes=5)))
+
+    assert without == [
+        "Whether it knows a token, and how its cookie is kept, was not looked at: UNSTICK_TOKEN is not set."
+    ]
+    assert [text.split(":")[0] for text in wrong] == ["The API does not answer the token in UNSTICK_TOKEN"]
+    assert [text.split()[:3] for text in fast[:1]] == [["Its", "clock", "is"]]
+    assert "ahead of this one" in fast[0]
+
+
+def test_where_nobody_answers_nothing_is_good() -> None:
+    address = f"http://127.0.0.1:{free_port()}"
+
+    seen = look(address)
+
+    assert [(one.good, one.text.startswith(f"{address} does not answer: ")) for one in seen] == [(False, True)]
+
+
+class Open(BaseHTTPRequestHandler):
+    """Something before the service that lets everybody in, drops headers, and keeps a cookie badly."""
+
+    shown: ClassVar[set[str]] = set()
+
+    def do_GET(self) -> None:
+        self.shown.add(self.headers.get("Authorization", ""))
+        body = {"/healthz": b'{"alive":true}', "/openapi.json": b'{"info":{"version":"0.0.0"}}'}.get(self.path, b"{}")
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json" if self.path == "/healthz" else "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Access-Control-Allow-Origin", "*")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.shown.add(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self.send_response(303)
+        self.send_header("Set-Cookie", "__Host-unstick=secret; Path=/; SameSite=None; Domain=example.net")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the library
+        """Say nothing."""
+
+
+@contextmanager
+def answering(host: str = "127.0.0.1") -> Iterator[str]:
+    server = ThreadingHTTPServer((host, 0), Open)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://{host}:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_each_thing_that_is_wrong_is_told_with_a_way_out() -> None:
+    with answering() as address:
+        seen = look(address, "any")
+
+    faults = "\n".join(bad(seen))
+    for told in (
+        "It is not ready: it answers 200.",
+        "It is of version 0.0.0, and this program of ",
+        "/docs comes with no policy of ours for what may run",
+        "/sign-in comes without `X-Frame-Options: DENY`.",
+        "/healthz comes with leave for other origins (Access-Control-Allow-Origin: *).",
+        "/api/v1/runs is given to whoever comes without a token.",
+        "/metrics is given to whoever comes without a token.",
+        "/api/v1/runs is given to whoever comes with the token `admin`.",
+        "The cookie of a session comes without Secure, HttpOnly, SameSite, no Domain.",
+    ):
+        assert told in faults
+    assert all(one.way_out for one in seen if not one.good)
+
+
+def test_no_token_is_sent_in_clear_to_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    Open.shown.clear()
+
+    # Not the address by which a machine means itself.
+    with answering("127.0.0.2") as address:
+        seen = look(address, "unstick_of_ann")
+
+    assert f"{address} is reached without TLS: who is on the way reads tokens." in bad(seen)
+    assert bad(seen)[-1].endswith("was not looked at: no token is sent where others could read it.")
+    assert not any("unstick_of_ann" in one for one in Open.shown)
