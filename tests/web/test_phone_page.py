@@ -15,6 +15,7 @@ from lab.oidc import OidcServer
 from service.app.tokens import create_token
 from service.domain.login import LoginConfig
 from service.domain.person import Role
+from service.domain.policy import Policy
 from service.domain.rule import RuleSet
 from service.domain.run import Gate, GateState, NodeRunState, Verdict
 from service.domain.schedule import read_schedule
@@ -206,6 +207,28 @@ def test_the_fleet_stands_on_a_phone_without_scripts_and_is_no_wider_than_it(
         assert "20 nodes: 1 ? (could not look), 19 never looked at" in held.says()
         assert (overhang, held.overhang(), [one for one in heights if one < 44]) == (0, 0, [])
         assert (held.complaints, held.foreign) == ([], [])
+
+
+def test_glass_is_broken_on_a_phone_by_two_pages_and_the_name_of_the_node(world: World, browser: Browser) -> None:
+    gate, shown = opened(world, "gpu-03"), token(world, "breaker", Role.BREAK_GLASS)
+    app = create_app(replace(world.service, policy=Fixed(Policy(break_glass=True))))
+
+    with served(app) as address, phone(browser, address) as held:
+        held.open(f"/gates/{gate.id}")
+        held.sign_in(shown)
+        held.page.get_by_text("Break glass: nobody who may approve").tap()
+        held.page.get_by_label("Why nobody could be asked").fill(ENDLESS[:1900])
+        first = held.overhang()
+        held.page.get_by_role("button", name="Override this gate").tap()
+        held.page.get_by_role("heading", name="Override this gate on gpu-03?").wait_for()
+        untouched, asked, heights = gate_now(world, gate), held.overhang(), _heights(held)
+        held.page.get_by_label("Type the name of the node: gpu-03").fill("gpu-03")
+        held.page.get_by_role("button", name="Override, and tell everybody").tap()
+        held.page.get_by_text("The gate was OVERRIDDEN").wait_for()
+
+        assert (untouched, first, asked, [one for one in heights if one < 44]) == (gate, 0, 0, [])
+        assert gate_now(world, gate).state is GateState.OVERRIDDEN
+        assert (held.complaints, held.foreign, held.page.title() != "owned") == ([], [], True)
 
 
 def test_all_of_it_works_without_scripts(world: World, browser: Browser, url: str) -> None:
