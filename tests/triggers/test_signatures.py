@@ -13,6 +13,8 @@ from standardwebhooks.webhooks import Webhook
 
 from service.domain.alert import AlertSourceKind
 from service.domain.errors import ConfigInvalid, Unauthenticated
+from service.domain.rule import AlertSource
+from service.triggers.receivers import SourceReceivers
 from service.triggers.signatures import (
     check_secret,
     presented_token,
@@ -323,3 +325,10 @@ def test_a_secret_that_could_be_guessed_is_refused_where_it_is_read(kind: AlertS
 )
 def test_a_good_secret_is_taken(kind: AlertSourceKind, secret: str) -> None:
     check_secret(kind, secret)
+
+
+def test_no_signature_stands_for_an_alertmanager() -> None:
+    receivers = SourceReceivers(fetch=lambda _: b"", roots=lambda: ())
+
+    with pytest.raises(Unauthenticated, match="it shows a token"):
+        receivers.verify(AlertSource("prom", AlertSourceKind.ALERTMANAGER), BODY, headers={}, now=NOW)

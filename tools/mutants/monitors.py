@@ -54,7 +54,7 @@ MONITORS = (
         RECEIVERS,
         '                raise Unauthenticated("An Alertmanager signs nothing: it shows a token.")\n',
         "                pass\n",
-        STRANGERS,
+        f"{SIGNED}::test_no_signature_stands_for_an_alertmanager",
     ),
     one(
         "the time of Grafana is not signed",

@@ -1,11 +1,12 @@
 """Mutants of sessions and of signing in, by a token, a provider or a proxy."""
 
-from tools.mutants.table import one
+from tools.mutants.table import Edit, Mutant, one
 
 SESSIONS = "service/app/sessions.py"
 SESSION = "service/domain/session.py"
 IDENTITIES = "service/app/identities.py"
 OIDC = "service/login/oidc.py"
+BACK = "service/web/routes/sign_in_oidc.py"
 PROXY = "service/web/proxied.py"
 IN = "tests/web/test_sessions.py"
 BY_OIDC = "tests/web/test_sign_in_oidc.py"
@@ -203,12 +204,13 @@ PROVIDERS = (
         "        if False:\n",
         BY_OIDC,
     ),
-    one(
+    Mutant(
         "signing in leads anywhere",
-        "service/web/routes/sign_in_oidc.py",
-        "begun = _flows(request).begin(safe_next(to),",
-        "begun = _flows(request).begin(to,",
-        f"{BY_OIDC}::test_signing_in_by_a_provider_leads_to_no_other_place_than_our_pages",
+        (
+            Edit(BACK, "begun = _flows(request).begin(safe_next(to),", "begun = _flows(request).begin(to,"),
+            Edit(BACK, "led = RedirectResponse(safe_next(to), 303)", "led = RedirectResponse(to, 303)"),
+        ),
+        (f"{BY_OIDC}::test_signing_in_by_a_provider_leads_to_no_other_place_than_our_pages",),
     ),
     one(
         "the header of a proxy is believed without its secret",
