@@ -2,6 +2,7 @@
 
 Both sides get the same requests from the same client in one run, in turns: the service, and a bare FastAPI endpoint
 that reads the body and keeps nothing. A figure is void when an answer is not 202 or a row is missing in the record.
+What was taken is judged before the next turn begins, so that it does not slow down the other side.
 """
 
 import json
@@ -18,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench.measure import load, percentile
+from bench.measure import cpu_seconds, load, percentile
 from bench.served import Recorded, Served
 from lab.sshd import SshdFarm
 from service.domain.person import Role
@@ -46,6 +47,8 @@ class Measured:
 
     ingest: dict[str, list[float]] = field(default_factory=lambda: {"service": [], "bare": []})
     rate: dict[str, list[float]] = field(default_factory=lambda: {"service": [], "bare": []})
+    #: CPU seconds of the side for one request while it takes them, judging between them included.
+    cpu: dict[str, list[float]] = field(default_factory=lambda: {"service": [], "bare": []})
     cold: list[float] = field(default_factory=list)
     warm: list[float] = field(default_factory=list)
     #: One answer of the bare endpoint when nothing else is asked.
@@ -61,18 +64,19 @@ def measure(folder: Path, addresses: int) -> Measured:
         SshdFarm(addresses) as farm,
         Served(folder, farm, rules=RULES) as served,
         served.recorded() as recorded,
-        _bare() as bare,
+        _bare() as (bare, bare_pid),
     ):
         token = served.token("prom", Role.SOURCE)
-        targets = {"service": served.url, "bare": bare}
+        targets = {"service": (served.url, served.pid), "bare": (bare, bare_pid)}
         # What is loaded once is not measured.
-        for url in targets.values():
+        for url, _ in targets.values():
             _turn(url, token, deliveries=10)
+        _wait_until_judged(recorded)
         for _ in range(TURNS):
-            for name, url in targets.items():
-                seconds, wall = _turn(url, token, deliveries=DELIVERIES)
-                measured.ingest[name] += seconds
-                measured.rate[name].append(len(seconds) / wall)
+            for name, (url, pid) in targets.items():
+                _measure_turn(measured, name, url, token, pid)
+                if name == "service":
+                    _wait_until_judged(recorded)
         _refuse_loss(recorded, (TURNS * DELIVERIES + 10) * CONNECTIONS)
         for node in served.nodes:
             measured.cold.append(_first_command(served, recorded, token, node))
@@ -83,6 +87,22 @@ def measure(folder: Path, addresses: int) -> Measured:
         recorded.events()
     measured.load_after = load()
     return measured
+
+
+def _measure_turn(measured: Measured, name: str, url: str, token: str, pid: int) -> None:
+    cpu = cpu_seconds(pid)
+    seconds, wall = _turn(url, token, deliveries=DELIVERIES)
+    measured.cpu[name].append((cpu_seconds(pid) - cpu) / len(seconds))
+    measured.ingest[name] += seconds
+    measured.rate[name].append(len(seconds) / wall)
+
+
+def _wait_until_judged(recorded: Recorded) -> None:
+    deadline = time.monotonic() + HANG
+    while recorded.unjudged():
+        if time.monotonic() > deadline:
+            raise RuntimeError("void: what was delivered is not judged")
+        time.sleep(0.1)
 
 
 def _turn(url: str, token: str, *, deliveries: int) -> tuple[list[float], float]:
@@ -168,14 +188,15 @@ def _received(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def _bare() -> Iterator[str]:
+def _bare() -> Iterator[tuple[str, int]]:
+    """Serve the bare endpoint; give its address, and the number of its process."""
     command = [sys.executable, "-m", "bench.bare"]
     with subprocess.Popen(command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True) as process:
         try:
             line = process.stdout.readline() if process.stdout is not None else ""
             if not line.startswith("bare serves on "):
                 raise RuntimeError("the bare endpoint did not start")
-            yield line.split()[-1]
+            yield line.split()[-1], process.pid
         finally:
             process.kill()
 
@@ -183,14 +204,19 @@ def _bare() -> Iterator[str]:
 def report(measured: Measured) -> str:
     """Return the figures as Markdown; times in milliseconds."""
     ours, bare = (sum(measured.rate[name]) / TURNS for name in ("service", "bare"))
+    cpu = {name: sum(of) / TURNS for name, of in measured.cpu.items()}
     around = f"load {measured.load_before} before and {measured.load_after} after; every delivery is in the record"
     lines = [
         f"{CONNECTIONS} connections, {TURNS} turns of {CONNECTIONS * DELIVERIES} deliveries of two alerts; {around}.",
         "",
-        "| ingest | requests/s | p50 | p95 | p99 |",
-        "|---|---|---|---|---|",
-        *(_row(name, f"{sum(measured.rate[name]) / TURNS:.0f}", measured.ingest[name]) for name in ("service", "bare")),
-        _ratio("times bare", f"{ours / bare:.2f}", measured.ingest["service"], measured.ingest["bare"]),
+        "| ingest | requests/s | p50 | p95 | p99 | CPU for one |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"{_row(name, f'{rate:.0f}', measured.ingest[name])} {1000 * cpu[name]:.2f} |"
+            for name, rate in (("service", ours), ("bare", bare))
+        ),
+        _ratio("times bare", f"{ours / bare:.2f}", measured.ingest["service"], measured.ingest["bare"])
+        + f" {cpu['service'] / cpu['bare']:.1f} |",
         "",
         "| to the first command | alerts | p50 | p95 | p99 |",
         "|---|---|---|---|---|",

@@ -162,6 +162,10 @@ class Recorded(Closing):
         """Return how many deliveries of monitors were taken."""
         return sum(one.fact.action == "delivery.received" for one in self._store.audit_events())
 
+    def unjudged(self) -> bool:
+        """Whether an alert waits to be judged."""
+        return self._store.read(lambda reader: reader.waiting_alerts(most=1)) > 0
+
     def newest_output(self, node: str, *, since: datetime) -> str:
         """Return what the newest script on this node has said, ended after a time; empty while there is none."""
         which = AuditFilter(node=node, action="attempt.finished", since=since)
