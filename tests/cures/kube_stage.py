@@ -23,7 +23,7 @@ RUNBOOK, NAME = "drain-and-reboot-kubernetes", "gpu-01"
 RBAC = Path("docs/kubernetes-rbac.yaml")
 TRAINING = Owner("StatefulSet", "train")
 #: Only stops a hang.
-SECONDS = 120
+SECONDS = 600
 
 
 def permissions(role: str = "unstick-drain") -> Permissions:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.needs_root
 
 CHECK, RUN, VERIFY = ScriptKind.CHECK, ScriptKind.RUN, ScriptKind.VERIFY
 #: Only stops a hang.
-SECONDS = 120
+SECONDS = 600
 
 
 @dataclass

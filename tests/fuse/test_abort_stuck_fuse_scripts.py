@@ -25,7 +25,7 @@ pytestmark = pytest.mark.needs_root
 CHECK, RUN, VERIFY = ScriptKind.CHECK, ScriptKind.RUN, ScriptKind.VERIFY
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Only stops a hang.
-SECONDS = 120
+SECONDS = 600
 
 # The other kind of kernel: fdinfo does not say whose connection a descriptor is. There "nobody else
 # on the node" counts, so these looks are kept to the processes of the test's own mount namespace.

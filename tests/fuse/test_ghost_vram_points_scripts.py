@@ -20,7 +20,7 @@ pytestmark = pytest.mark.needs_root
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Only stops a hang.
-SECONDS = 120
+SECONDS = 600
 WELL, FOUND, BLIND = 0, 77, 2
 POD = "1b2f7a30-0000-4000-8000-0123456789ab"
 
