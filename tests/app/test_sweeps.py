@@ -17,6 +17,7 @@ from service.domain.run import NodeRunState, TriggerKind
 from service.domain.script import NotStarted, Report, ReportState
 from service.domain.sweep import Finding, StepFinding
 from service.executors.scripted import Answer, exits
+from tests.app.alerting import every
 from tests.app.conftest import Make, works
 from tests.app.sweeping import come, found, last_run, look, row, schedule, state, sweep, turn
 from tests.support.world import OPERATOR, FixedInventory, World, local_nodes
@@ -52,6 +53,27 @@ def test_a_due_sweep_makes_one_dry_run_and_says_what_it_found(make: Make) -> Non
     assert (seen.finding, seen.run_id, seen.answered_at) == (Finding.NEEDS, run.id, seen.looked_at)
     assert not any(order.acting for order in world.scripted.orders)
     assert world.chain_holds()
+
+
+@pytest.mark.parametrize(
+    ("check", "verify", "finding"),
+    [
+        (0, 0, Finding.NEEDS),
+        (77, 0, Finding.FINE),
+        (77, 77, Finding.NOT_WELL),
+        (77, 1, Finding.NOT_WELL),
+        (77, 2, Finding.COULD_NOT_LOOK),
+        (2, 0, Finding.COULD_NOT_LOOK),
+    ],
+)
+def test_what_check_and_verify_say_is_what_is_found_and_only_a_fault_fires(
+    make: Make, check: int, verify: int, finding: Finding
+) -> None:
+    world = schedule(make({"cure.check": [exits(check, targets=["it"])], "cure.verify": [exits(verify)]}), sweep())
+
+    look(world)
+
+    assert (found(world), len(every(world))) == (finding, finding in (Finding.NEEDS, Finding.NOT_WELL))
 
 
 def test_a_time_is_played_once(make: Make) -> None:

@@ -155,8 +155,7 @@ FLEET = (
         SWEEP,
         "        case StepOutcome.OK if result.well_now is WellNow.NO:\n",
         "        case StepOutcome.OK if False:\n",
-        SWEPT,
-        FOUND,
+        f"{SWEPT}::test_what_check_and_verify_say_is_what_is_found_and_only_a_fault_fires",
     ),
     one(
         "a look that saw nothing says that it was answered",
