@@ -1,9 +1,14 @@
 """docs/security.md names a test for each requirement and the README for each promise, and each of them is there."""
 
+import json
 import re
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft7Validator, FormatChecker
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT7
 
 from tools.sbom import document
 
@@ -53,3 +58,24 @@ def test_s20_the_bill_of_materials_names_every_locked_package_with_its_hashes() 
         "1.6",
         "1.2.3",
     )
+
+
+def test_s20_the_bill_of_materials_is_valid_by_the_published_schema() -> None:
+    made = document((ROOT / "requirements.lock").read_text(), version="1.2.3")
+    wrong = {**made, "components": [{**made["components"][0], "type": "parcel"}]}
+
+    assert [error.message for error in _schema().iter_errors(made)] == []
+    assert [error.json_path for error in _schema().iter_errors(wrong)] == ["$.components[0].type"]
+
+
+def _schema() -> Draft7Validator:
+    """Return what https://cyclonedx.org/schema/bom-1.6.schema.json says, with what it refers to."""
+    folder = files("cyclonedx.schema").joinpath("_res")
+    schemas = [
+        json.loads(folder.joinpath(f"{name}.SNAPSHOT.schema.json").read_text("utf-8"))
+        for name in ("bom-1.6", "spdx", "jsf-0.82")
+    ]
+    registry: Registry[object] = Registry().with_resources(
+        (schema["$id"], Resource.from_contents(schema, default_specification=DRAFT7)) for schema in schemas
+    )
+    return Draft7Validator(schemas[0], registry=registry, format_checker=FormatChecker())
