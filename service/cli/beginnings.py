@@ -73,7 +73,8 @@ def _beginning_so(service: Client, kind: Kind, typed: str) -> Iterator[str]:
         ids = [one["id"] for one in page["items"]]
         yield from (one for one in ids if one.startswith(typed))
         cursor = page["next_cursor"]
-        older = _BY_AGE.fullmatch(typed) and ids and ids[-1][: len(typed)] < typed
+        # A run that was played by hand has the id of its export, and its place by its import.
+        older = _BY_AGE.fullmatch(typed) and ids and max(ids)[: len(typed)] < typed
         if cursor is None or older:
             return
     raise InvalidInput(f"{typed} is no whole id, and there are too many to look through.", "Give the whole id.")

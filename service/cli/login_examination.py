@@ -8,6 +8,7 @@ from service.app.login_ports import IdentityProvider
 from service.app.secret_line import read_secret_line
 from service.domain.errors import ConfigInvalid, ProviderSilent, UnstickError
 from service.domain.login import LoginConfig, OidcConfig, ProxyConfig
+from service.domain.person import Permission
 from service.settings import Settings
 from service.store import migrate
 
@@ -82,7 +83,9 @@ def _persons(settings: Settings) -> Iterator[Look]:
         known = {one.person for one in store.read(lambda reader: reader.known_identities())}
     finally:
         store.close()
-    alone = sorted({token.person for token in tokens if token.valid(now)} - known)
+    # A monitor that only delivers alerts is no human.
+    human = (token for token in tokens if token.valid(now) and token.owner.may(Permission.READ))
+    alone = sorted({token.person for token in human} - known)
     if alone:
         more = f" and {len(alone) - _MOST_NAMES} more" if len(alone) > _MOST_NAMES else ""
         named = ", ".join(alone[:_MOST_NAMES]) + more

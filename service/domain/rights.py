@@ -173,7 +173,8 @@ def _break_glass(off: str) -> Look:
 def _reach(person: Person, *, about: About) -> Look:
     reach = person.reach
     if reach.covers(about.runbook, about.pools):
-        return Look(By.REACH, True, f"{person.name}'s token is for {reach.words}.")
+        whose = f"{person.name}'s groups are" if person.groups else f"{person.name}'s token is"
+        return Look(By.REACH, True, f"{whose} for {reach.words}.")
     return Look(
         By.REACH,
         False,
