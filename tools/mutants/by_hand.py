@@ -82,7 +82,7 @@ TAKEN_IN = (
         IMPORT,
         "    if plan.digest != header.digest:\n",
         "    if False:\n",
-        IMPORTED,
+        "tests/app/test_import.py::test_a_journal_chained_anew_is_no_run_of_its_plan",
     ),
     one(
         "the hash of a line is not compared",
@@ -103,21 +103,21 @@ TAKEN_IN = (
         JOURNAL,
         "        if earlier.event is Event.ENDED or later.event is Event.BEGUN:\n",
         "        if False:\n",
-        IMPORTED,
+        "tests/app/test_import.py::test_a_journal_chained_anew_is_no_run_of_its_plan",
     ),
     one(
         "the plan of a journal is not that of its header",
         JOURNAL,
         '(("plan", header.digest), ("node", header.node))',
         '(("node", header.node),)',
-        IMPORTED,
+        "tests/app/test_import.py::test_a_journal_chained_anew_is_no_run_of_its_plan",
     ),
     one(
         "the node of a journal is not that of its header",
         JOURNAL,
         '(("plan", header.digest), ("node", header.node))',
         '(("plan", header.digest),)',
-        IMPORTED,
+        "tests/app/test_import.py::test_a_journal_chained_anew_is_no_run_of_its_plan",
     ),
     one(
         "a journal sends what the runbook does not",
@@ -208,7 +208,7 @@ TAKEN_IN = (
         IMPORT,
         "tuple(sorted({person.name, *journal.persons}))",
         "(person.name,)",
-        IMPORTED,
+        "tests/app/test_import.py::test_a_cure_by_hand_stands_in_the_record_with_its_gate_overridden",
     ),
 )
 

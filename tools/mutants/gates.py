@@ -12,7 +12,6 @@ ASKED = f"{SELF}::test_whoever_asked_for_it_is_refused_and_a_second_person_is_no
 DOWNTIME = "tests/app/test_gate_downtime.py"
 OVERRIDE = "tests/app/test_override.py"
 PAGES = "tests/web/test_pages.py"
-TABLE = "tests/unit/test_outcome_table.py"
 _GATE = "service.store.read(lambda reader: reader.gate({}))"
 
 WHO = (
@@ -42,7 +41,7 @@ WHO = (
         "service/app/know_sender.py",
         "    return Sender(source, token.person)\n",
         '    return Sender(source, f"source:{name}")\n',
-        "tests/web/test_webhooks.py",
+        "tests/web/test_webhooks.py::test_the_person_of_a_token_delivers_and_a_signature_is_the_source_itself",
     ),
     one(
         "what an alert starts is requested by nobody",
@@ -77,7 +76,7 @@ WHO = (
         "service/app/end_node_run.py",
         "        requested_by=run.requested_by,\n",
         '        requested_by="unstick",\n',
-        "tests/app/test_second_person.py",
+        "tests/app/test_second_person.py::test_by_escalation_the_requester_stays_the_requester",
     ),
     one(
         "an escalation forgets who else requested",
@@ -119,22 +118,21 @@ WHO = (
         DECIDE,
         "        check_may_answer(service, gate, run=run, pools=pools, person=person)\n",
         "",
-        "tests/app/test_rights.py",
+        "tests/app/test_rights.py::test_no_path_leads_past_the_rights_or_the_reach_of_a_token",
     ),
     one(
         "a rule waives what is never waived",
         PLAY,
         "waived = step.id in scene.run.waived and step.waivable",
         "waived = step.id in scene.run.waived",
-        TABLE,
-        SECOND,
+        "tests/unit/test_outcome_table.py::test_a_step_that_may_not_be_waived_is_not",
     ),
     one(
         "a retry keeps what a rule has waived",
         "service/app/retry_run.py",
         "            retry_of=run.id,\n",
         "            retry_of=run.id,\n            waived=run.waived,\n",
-        SELF,
+        "tests/app/test_self_approval.py::test_a_rule_waives_no_gate_that_is_never_waived_nor_that_of_a_retry_or_an_escalation",
     ),
 )
 
@@ -158,7 +156,7 @@ WHAT = (
         "service/web/routes/override_page.py",
         "Override(gate_id, given.digest,",
         f"Override(gate_id, {_GATE.format('gate_id')}.digest,",
-        "tests/web/test_override.py",
+        "tests/web/test_override.py::test_another_digest_than_the_one_shown_overrides_nothing",
     ),
     one(
         "an approval over HTTP is of whatever the gate is by now",
@@ -172,28 +170,28 @@ WHAT = (
         "service/web/routes/approvals.py",
         "Decision(one.id, one.digest,",
         f"Decision(one.id, {_GATE.format('one.id')}.digest,",
-        "tests/web/test_approvals.py",
+        "tests/web/test_approvals.py::test_many_answers_are_each_given_by_themselves",
     ),
     one(
         "an override over HTTP is of whatever the gate is by now",
         "service/web/routes/approvals.py",
         "Override(gate_id, body.digest,",
         f"Override(gate_id, {_GATE.format('gate_id')}.digest,",
-        "tests/web/test_override.py",
+        "tests/web/test_override.py::test_another_digest_than_the_one_shown_overrides_nothing",
     ),
     one(
         "the boot is not in what is approved",
         "service/domain/plan.py",
         "[plan_digest, node, step, boot_id, list(targets)]",
         "[plan_digest, node, step, list(targets)]",
-        "tests/unit/test_plan.py",
+        "tests/unit/test_plan.py::test_an_approval_is_of_plan_node_step_boot_and_targets",
     ),
     one(
         "the targets are not in what is approved",
         "service/domain/plan.py",
         "[plan_digest, node, step, boot_id, list(targets)]",
         "[plan_digest, node, step, boot_id]",
-        "tests/unit/test_plan.py",
+        "tests/unit/test_plan.py::test_an_approval_is_of_plan_node_step_boot_and_targets",
     ),
     one(
         "a link decides",
@@ -216,8 +214,7 @@ WHAT = (
         DECIDE,
         "    if gate.state is GateState.OPEN:\n        return\n",
         "    if gate.state in (GateState.OPEN, GateState.DENIED):\n        return\n",
-        SECOND,
-        "tests/app/test_self_approval.py",
+        "tests/app/test_second_person.py::test_a_gate_is_answered_once",
     ),
     one(
         "a step that asks for a reason is approved without one",
@@ -238,7 +235,7 @@ WHAT = (
         PLAY,
         "            return Done(StepResult(step.id, StepOutcome.DENIED, why), NodeRunState.DENIED)\n",
         "            return _after_run(scene, round, targets=gate.targets, gate=gate)\n",
-        TABLE,
+        "tests/unit/test_outcome_table.py::test_denied_runs_nothing_and_leaves_no_verdict",
     ),
 )
 
@@ -248,7 +245,7 @@ WHEN = (
         PLAY,
         "            return Done(StepResult(step.id, StepOutcome.DENIED, gate.reason), NodeRunState.EXPIRED)\n",
         "            return _after_run(scene, round, targets=gate.targets, gate=None)\n",
-        TABLE,
+        "tests/unit/test_outcome_table.py::test_expired_runs_nothing_and_leaves_no_verdict",
     ),
     one(
         "an expired gate is approved after a downtime",
@@ -262,7 +259,7 @@ WHEN = (
         DECIDE,
         "    if gate.state is GateState.OPEN and now >= gate.expires_at:",
         "    if gate.state is GateState.OPEN and now > gate.expires_at:",
-        "tests/web/test_approvals.py",
+        "tests/web/test_approvals.py::test_an_answer_at_or_after_the_end_is_refused_and_nothing_was_run",
     ),
     one(
         "a late answer closes no gate",
@@ -283,7 +280,7 @@ WHEN = (
         PLAY,
         "        case GateState.OPEN if scene.now >= gate.expires_at:",
         "        case GateState.OPEN if False:",
-        DOWNTIME,
+        "tests/app/test_gate_downtime.py::test_the_first_thing_that_is_done_with_it_after_the_start_is_to_close_it",
     ),
     one(
         "an approved act may come after the end of its approval",
@@ -297,8 +294,7 @@ WHEN = (
         PLAY,
         "            if gate is not None and gate.state is not GateState.VOID:\n",
         "            if False:\n",
-        TABLE,
-        "tests/app/test_cases_reboot.py",
+        "tests/unit/test_outcome_table.py::test_a_run_that_was_not_started_is_looked_at_again_with_a_new_gate",
     ),
 )
 
@@ -359,7 +355,7 @@ GLASS = (
             Edit("service/web/routes/override_page.py", "    if not given.node:\n", "    if False:\n"),
             Edit("service/web/routes/override_page.py", "    if node != wanted:\n", "    if False:\n"),
         ),
-        ("tests/web/test_override.py",),
+        ("tests/web/test_override.py::test_the_page_asks_once_more_and_takes_the_name_of_the_node_alone",),
     ),
 )
 

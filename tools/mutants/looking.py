@@ -7,7 +7,6 @@ ENVELOPE = "service/executors/envelope.py"
 RUNNER = "service/executors/node_runner.sh"
 CONFINED = "tests/executors/test_confinement.py"
 LYING = f"{CONFINED}::test_a_lying_check_touches_nothing"
-FILTER = "tests/executors/test_confinement_filter.py"
 LOOSE = f"{CONFINED}::test_where_nothing_can_confine_the_report_says_so"
 
 LOOKING = (
@@ -30,7 +29,7 @@ LOOKING = (
         CONFINE,
         '  call ns ns unshare "$1"\n',
         "",
-        CONFINED,
+        "tests/executors/test_confinement.py::test_a_lying_check_touches_nothing",
     ),
     one(
         "a look stays root",
@@ -44,7 +43,7 @@ LOOKING = (
         CONFINE,
         '  call user user setgroups "$((${#groups} / 8))" "x$groups"\n',
         "",
-        CONFINED,
+        "tests/executors/test_confinement.py::test_containers_answer_only_a_step_that_says_that_it_asks_them",
     ),
     one(
         "a look keeps every capability",
@@ -72,50 +71,49 @@ LOOKING = (
         CONFINE,
         "  keep_capabilities 2 18 19 34\n",
         "  keep_capabilities 2 18 19 21 34\n",
-        CONFINED,
+        "tests/executors/test_confinement.py::test_a_kernel_that_cannot_make_mounts_read_only_is_named_and_its_lying_check_does_little",
     ),
     one(
         "no system call is filtered",
         CONFINE,
         '  call filter privileges seccomp 1 0 "p$filter"\n',
         "",
-        CONFINED,
+        "tests/executors/test_confinement.py::test_a_lying_check_touches_nothing",
     ),
     one(
         "a program gives a look new rights",
         CONFINE,
         "  call privileges privileges prctl 38 1 0 0 0\n",
         "",
-        CONFINED,
-        FILTER,
+        "tests/executors/test_confinement.py::test_a_lying_check_touches_nothing",
     ),
     one(
         "the numbers of another machine pass the filter",
         CONFINE,
         "  filter+=15000100$machine$deny\n",
         "",
-        FILTER,
+        "tests/executors/test_confinement_filter.py::test_no_call_passes_by_the_numbers_of_another_machine",
     ),
     one(
         "a look makes namespaces",
         CONFINE,
         "'2000000010000000450000010000027e'$deny$allow # with",
         "'20000000100000004500000100000000'$deny$allow # with",
-        FILTER,
+        "tests/executors/test_confinement_filter.py::test_a_process_may_be_made_and_a_namespace_not",
     ),
     one(
         "a look clears the log of the kernel",
         CONFINE,
         "  filter+='15000300030000001500020009000000150001000a000000'$deny$allow\n",
         "  filter+='15000300030000001500020009000000150001000a000000'$allow$allow\n",
-        FILTER,
+        "tests/executors/test_confinement_filter.py::test_the_log_of_the_kernel_may_be_read_and_not_cleared",
     ),
     one(
         "a look tells a device to act",
         CONFINE,
         "  filter+='150002000069000015000100004c00001500000100530000'$deny\n",
         "  filter+='150002000069000015000100004c00001500000100530000'$allow\n",
-        FILTER,
+        "tests/executors/test_confinement_filter.py::test_a_device_that_was_opened_to_be_read_is_not_told_to_act",
     ),
     one(
         "what a look leaves behind lives on",
