@@ -4,6 +4,7 @@ import json
 import re
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft7Validator, FormatChecker
@@ -75,7 +76,7 @@ def _schema() -> Draft7Validator:
         json.loads(folder.joinpath(f"{name}.SNAPSHOT.schema.json").read_text("utf-8"))
         for name in ("bom-1.6", "spdx", "jsf-0.82")
     ]
-    registry: Registry[object] = Registry().with_resources(
+    registry: Registry[Any] = Registry().with_resources(
         (schema["$id"], Resource.from_contents(schema, default_specification=DRAFT7)) for schema in schemas
     )
     return Draft7Validator(schemas[0], registry=registry, format_checker=FormatChecker())
