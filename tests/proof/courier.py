@@ -15,7 +15,7 @@ from service.executors import envelope
 from service.executors.frames import SHELL_ENDED, Conversation
 
 #: It only stops a hang.
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 600
 
 
 class Courier(Closing):
