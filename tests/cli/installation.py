@@ -78,8 +78,10 @@ steps:
 """
 
 
-#: What is loaded leaves nothing beside the sources.
-_UNWRITTEN = {"PYTHONDONTWRITEBYTECODE": "1"}
+#: What is loaded leaves nothing beside the sources, and is of the tree whose tests these are, where that is a copy.
+_UNWRITTEN = {"PYTHONDONTWRITEBYTECODE": "1"} | {
+    name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ
+}
 #: A program that so begins ends with whoever has started it; its pid is its own.
 _TIED = ("setpriv", "--pdeathsig=TERM")
 

@@ -131,7 +131,8 @@ def test_a_gate_is_typed_and_the_node_is_proven_cured(world: World, tmp_path: Pa
 def test_a_yes_is_no_answer_and_a_denial_runs_nothing(world: World, tmp_path: Path) -> None:
     by_hand = export(world, tmp_path, "confirm")
 
-    code, seen = by_hand.play(*BEGIN, (YES[0], "y"), (YES[0], "no"), ("Why not:", "it is busy"))
+    no_answers = [(YES[0], typed) for typed in ("y", "yes", "N00")]
+    code, seen = by_hand.play(*BEGIN, *no_answers, (YES[0], "no"), ("Why not:", "it is busy"))
 
     assert code == 1, seen
     assert "ENDED denied" in seen
