@@ -102,6 +102,17 @@ def test_a_clock_that_is_set_back_does_not_open_it_again(make: Make, seen_by: st
     assert_given_back(world, gate, NodeRunState.EXPIRED)
 
 
+def test_at_the_very_moment_at_which_it_expires_nobody_answers(make: Make) -> None:
+    world, gate = waiting(make)
+    # Each question to this clock adds a millisecond, and it is the answer that asks first.
+    world.move_to(gate.expires_at - timedelta(milliseconds=1))
+
+    with pytest.raises(Conflict, match="The gate expired at"):
+        world.answer(gate)
+
+    assert world.service.store.read(lambda reader: reader.gate(gate.id)).state is GateState.EXPIRED
+
+
 def test_an_approval_that_was_not_used_before_it_expired_is_asked_for_again(make: Make, tmp_path: Path) -> None:
     world, gate = waiting(make)
     world.answer(gate)

@@ -231,6 +231,10 @@ def test_a_length_that_is_no_number_is_refused(length: bytes) -> None:
     assert answered(10, [], length=length) == 400
 
 
+def test_a_body_that_says_that_it_is_too_large_is_not_begun() -> None:
+    assert answered(10, [], length=b"11") == 413
+
+
 def test_a_body_of_exactly_the_limit_is_handed_on() -> None:
     parts: list[Message] = [
         {"type": "http.request", "body": b"12345", "more_body": True},

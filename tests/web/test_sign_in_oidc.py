@@ -157,6 +157,14 @@ def test_an_answer_counts_in_no_other_browser_with_no_other_state_not_twice_and_
     assert len(provider.redeemed) == 1
 
 
+def test_a_cookie_that_the_service_has_not_made_begins_no_signing_in(jar: Jar, provider: OidcServer) -> None:
+    back = jar.begin()
+    mac, _, said = jar.cookies[flows.COOKIE].partition(".")
+    jar.cookies[flows.COOKIE] = f"{mac[::-1]}.{said}"
+
+    assert (jar.get(back).status_code, provider.redeemed) == (401, [])
+
+
 @pytest.mark.parametrize(
     "to", ["//evil.test", "https://evil.test/gates", "/gates/../docs", "/sign-out", "/\\evil.test"]
 )

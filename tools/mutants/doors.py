@@ -59,8 +59,7 @@ DOORS = (
         LIMITS,
         "    if int(length) > most_bytes:\n",
         "    if False:\n",
-        "tests/web/test_edge.py::test_a_length_that_is_no_number_is_refused",
-        "tests/web/test_edge.py::test_a_body_that_is_too_large_is_refused",
+        f"{EDGE}::test_a_body_that_says_that_it_is_too_large_is_not_begun",
     ),
     one(
         "a body of the API may be as large as any",

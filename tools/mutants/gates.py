@@ -259,7 +259,7 @@ WHEN = (
         DECIDE,
         "    if gate.state is GateState.OPEN and now >= gate.expires_at:",
         "    if gate.state is GateState.OPEN and now > gate.expires_at:",
-        "tests/web/test_approvals.py::test_an_answer_at_or_after_the_end_is_refused_and_nothing_was_run",
+        f"{DOWNTIME}::test_at_the_very_moment_at_which_it_expires_nobody_answers",
     ),
     one(
         "a late answer closes no gate",

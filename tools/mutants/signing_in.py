@@ -184,7 +184,7 @@ PROVIDERS = (
         "service/web/flows.py",
         "        if not genuine or not hmac.compare_digest(begun_with.encode(), state.encode()):\n",
         "        if not hmac.compare_digest(begun_with.encode(), state.encode()):\n",
-        "tests/web/test_sign_in_oidc.py::test_an_answer_counts_in_no_other_browser_with_no_other_state_not_twice_and_not_late",
+        f"{BY_OIDC}::test_a_cookie_that_the_service_has_not_made_begins_no_signing_in",
     ),
     one(
         "an answer of the provider counts twice",
