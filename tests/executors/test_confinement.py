@@ -74,8 +74,8 @@ class Scene:
     def looks(self) -> list[str]:
         """Return how everything is that a hostile check might touch."""
         run = self.place.mounts.run
-        files = run(["find", AT, "/tmp", "-maxdepth", "1", "-name", "*nstick-test*", "-o", "-path", f"{AT}*",
-                     "-printf", "%p %y %m %U %s %T@ %l\n"])  # fmt: skip
+        files = run(["find", AT, "/tmp", "-maxdepth", "1", "(", "-name", "*nstick-test*", "-o", "-path", f"{AT}*",
+                     ")", "-printf", "%p %y %m %U %s %T@ %l\n"])  # fmt: skip
         mounts = self.mounts()
         status = Path(f"/proc/{self.canary}/stat").read_text().rsplit(")", 1)[1].split()
         about = Path(f"/proc/{self.canary}/oom_score_adj").read_text()
@@ -205,10 +205,11 @@ def test_how_a_confined_script_ends_is_told_as_ever(scene: Scene, keeps_user: bo
 
 @pytest.mark.parametrize("keeps_user", [False, True])
 def test_nothing_of_a_confined_script_outlives_it(scene: Scene, keeps_user: bool) -> None:
-    report, said = scene.start("setsid sleep 4321.5 >&- 2>&- & sleep 0.2; echo ended", keeps_user=keeps_user)
+    mine = f"{4320 + keeps_user}.{os.getpid()}"
+    report, said = scene.start(f"setsid sleep {mine} >&- 2>&- & sleep 0.2; echo ended", keeps_user=keeps_user)
 
     assert (report.exit_code, said) == (0, "ended\n")
-    wait_until(lambda: subprocess.run(["pgrep", "-f", "sleep 4321[.]5"], check=False).returncode == 1, "it has ended")
+    wait_until(lambda: subprocess.run(["pgrep", "-fx", f"sleep {mine}"], check=False).returncode == 1, "it has ended")
 
 
 def test_where_nothing_can_confine_the_report_says_so(scene: Scene) -> None:
