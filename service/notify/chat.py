@@ -19,13 +19,16 @@ from service.app.secret_line import read_line
 from service.app.web_addresses import LOOPBACK
 from service.domain.errors import ConfigInvalid, NotTold
 from service.domain.notice import NoticeKind, Receiver
+from service.notify.bounded_http import bounded
 
 #: Each wait for the service takes at most so long (seconds).
 PATIENCE: Final = 10.0
 _WAY_OUT: Final = (
     "Look at the list of addresses at https://appriseit.com/services/, and at `unstick notices test NAME`."
 )
-_STATUS: Final = re.compile(r"\berror=([0-9]{3})\b")
+#: How apprise logs the status of an answer over HTTP, and smtplib's own words of one over SMTP. Nothing else is taken
+#: from there.
+_STATUS: Final = re.compile(r"\berror=([0-9]{3})\b|^(?:Socket Exception|SMTP recipient)[^(]*\(([45][0-9]{2}), b['\"]")
 _ASSET: Final = AppriseAsset(
     app_id="unstick",
     app_desc="unstick",
@@ -49,9 +52,16 @@ _ASSET: Final = AppriseAsset(
 _COLOURS: Final = {NoticeKind.GATE: NotifyType.WARNING, NoticeKind.ENDED: NotifyType.INFO}
 
 
+def _tells_a_status(record: logging.LogRecord) -> bool:
+    """Whether a line of apprise's log may be looked at: below a warning that is only what a mail server answered."""
+    return record.levelno >= logging.WARNING or str(record.msg).startswith("Socket Exception")
+
+
 # What it logs may hold the address; what went wrong is told by its status alone.
 logging.getLogger("apprise").propagate = False
 logging.getLogger("apprise").addHandler(logging.NullHandler())
+logging.getLogger("apprise").setLevel(logging.DEBUG)
+logging.getLogger("apprise").addFilter(_tells_a_status)
 
 
 class ChatSender:
@@ -77,14 +87,15 @@ class ChatSender:
         apprise = Apprise(asset=_ASSET)
         apprise.add(plugin)
         heard: list[str] = []
-        taken = apprise.notify(
-            body=text,
-            title=message.title,
-            notify_type=_COLOURS.get(message.kind, NotifyType.FAILURE),
-            body_format=_format_of(plugin),
-            log_callback=lambda entry, _service: heard.extend(_STATUS.findall(entry.message)),
-            log_level=logging.WARNING,
-        )
+        with bounded(self._patience):
+            taken = apprise.notify(
+                body=text,
+                title=message.title,
+                notify_type=_COLOURS.get(message.kind, NotifyType.FAILURE),
+                body_format=_format_of(plugin),
+                log_callback=lambda entry, _service: heard.extend(map("".join, _STATUS.findall(entry.message))),
+                log_level=logging.DEBUG,
+            )
         if not taken:
             status = f": it answered {heard[-1]}" if heard else ", or cannot be reached"
             raise NotTold(f"The chat service has not taken it{status}.")

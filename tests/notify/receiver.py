@@ -1,8 +1,9 @@
 """A web server of a test's own that takes messages, or does what a bad one would."""
 
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,6 +17,12 @@ class Taken:
     headers: dict[str, str] = field(default_factory=dict)
     #: Never answer before this is set.
     hangs: threading.Event | None = None
+    #: Answered again and again until the other side leaves, or so many times; with a pause (seconds) between.
+    endless: bytes = b""
+    times: int = 100_000
+    pause: float = 0.0
+    #: How many bytes of that went out.
+    sent: int = 0
     bodies: list[bytes] = field(default_factory=list)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     port: int = 0
@@ -36,8 +43,17 @@ def listening(taken: Taken) -> Iterator[Taken]:
             self.send_response(taken.status)
             for name, value in taken.headers.items():
                 self.send_header(name, value)
-            self.send_header("content-length", "0")
+            if not taken.endless:
+                self.send_header("content-length", "0")
             self.end_headers()
+            if taken.endless:
+                self.go_on()
+
+        def go_on(self) -> None:
+            with suppress(OSError):
+                for _ in range(taken.times):
+                    taken.sent += self.connection.send(taken.endless)
+                    time.sleep(taken.pause)
 
         do_GET = do_POST  # noqa: N815
 

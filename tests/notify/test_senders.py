@@ -1,13 +1,16 @@
 """Messages go to real servers: signed, once each, nowhere else, and with no secret in what is told of a failure."""
 
 import base64
+import gzip
 import json
 import logging
 import threading
+import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import requests
 from standardwebhooks.webhooks import Webhook
 
 from service.app.notice_ports import Outgoing
@@ -25,6 +28,7 @@ FACTS = {"by": "root", "reason": "@channel <!here> [x](https://evil.example) Â«Ã
 NOTICE = Notice("n1", NoticeKind.PAUSE, NOW, "k", FACTS)
 PAUSED = Outgoing("n1.hook", message(NOTICE, base_url=BASE, now=NOW))
 SECRET_PATH = "s3cr3t-path"
+MEBI = 2**20
 
 
 def hook(folder: Path, url: str, *secrets: str) -> Receiver:
@@ -162,6 +166,62 @@ def test_a_chat_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
         ChatSender(patience=0.2).tell(chat(tmp_path, f"json://127.0.0.1:{taken.port}/"), PAUSED, now=NOW)
 
     assert str(refusal.value) == "The chat service has not taken it, or cannot be reached."
+
+
+def squeezed(size: int) -> bytes:
+    """Return so many zeros as gzip: the smallest answer that is the largest."""
+    return gzip.compress(bytes(size))
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [({}, b"x" * 65536), ({"content-encoding": "gzip"}, squeezed(2**25)), ({"content-length": "9" * 12}, b"x" * 65536)],
+)
+def test_a_chat_whose_answer_has_no_end_fills_no_memory_and_has_taken_it_once(
+    tmp_path: Path, headers: dict[str, str], body: bytes
+) -> None:
+    tracemalloc.start()
+    try:
+        with listening(Taken(200, headers, endless=body, times=4096)) as taken:
+            ChatSender().tell(chat(tmp_path, f"json://127.0.0.1:{taken.port}/"), PAUSED, now=NOW)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert (len(taken.bodies), most < 64 * MEBI, taken.sent < 64 * MEBI) == (1, True, True)
+
+
+def test_a_chat_that_refuses_or_leads_elsewhere_without_end_is_told_by_its_status(tmp_path: Path) -> None:
+    reasons = []
+    for status in (307, 500):
+        taken = Taken(status, {"location": "/"}, endless=b"x" * 65536, times=4096)
+        with listening(taken), pytest.raises(NotTold) as refusal:
+            ChatSender().tell(chat(tmp_path, f"json://127.0.0.1:{taken.port}/"), PAUSED, now=NOW)
+        reasons.append((str(refusal.value), taken.sent < 64 * MEBI))
+
+    assert reasons == [(f"The chat service has not taken it: it answered {status}.", True) for status in (307, 500)]
+
+
+def test_a_chat_that_trickles_its_answer_is_not_heard_to_its_end(tmp_path: Path) -> None:
+    with listening(Taken(200, endless=b"x", times=3000, pause=0.02)) as taken:
+        ChatSender(patience=0.3).tell(chat(tmp_path, f"json://127.0.0.1:{taken.port}/"), PAUSED, now=NOW)
+
+    assert (len(taken.bodies), taken.sent < taken.times) == (1, True)
+
+
+def test_nothing_but_chats_is_cut_off(tmp_path: Path) -> None:
+    with listening(Taken(200, endless=b"x" * 65536, times=64)) as taken:
+        ChatSender().check(chat(tmp_path, f"json://127.0.0.1:{taken.port}/"))
+        body = requests.get(f"http://127.0.0.1:{taken.port}/", timeout=60).content
+
+    assert len(body) == 4 * MEBI
+
+
+def test_a_program_whose_answer_has_no_end_is_not_read(tmp_path: Path) -> None:
+    with listening(Taken(200, endless=b"x" * 65536, times=4096)) as taken:
+        WebhookSender().tell(hook(tmp_path, f"http://127.0.0.1:{taken.port}/"), PAUSED, now=NOW)
+
+    assert (len(taken.bodies), taken.sent < 64 * MEBI) == (1, True)
 
 
 @pytest.mark.parametrize(
