@@ -197,11 +197,13 @@ def test_what_a_label_or_annotation_calls_a_secret_is_not_kept(make: Make) -> No
     world = follow(make(works("cure")), rule())
 
     labels = {"alertname": "Ghost", "instance": "gpu-01", "db_password": "hunter2"}
-    deliver(world, alert(world, labels=labels, annotations={"apiToken": "abc", "summary": "Bearer abcdefgh1234"}))
+    annotations = {"apiToken": "abc", "summary": "Bearer abcdefgh1234"}
+    deliver(world, alert(world, labels=labels, annotations=annotations, link="https://graphs.test/?token=hunter2"))
 
     found = every(world)[0]
     assert found.labels == labels | {"db_password": "[redacted]"}
     assert found.annotations == {"apiToken": "[redacted]", "summary": "Bearer [redacted]"}
+    assert found.link == "https://graphs.test/?token=[redacted]"
 
 
 def test_the_words_of_a_monitor_are_cut_where_the_record_keeps_them(make: Make) -> None:

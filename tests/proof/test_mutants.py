@@ -1,6 +1,6 @@
 """A defect in each promise that matters is noticed by a quick test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -12,9 +12,11 @@ pytestmark = [pytest.mark.proof, pytest.mark.needs_root]
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
     """Give a copy of the program and its tests."""
-    return Copy(tmp_path_factory.mktemp("mutants").resolve())
+    made = Copy(tmp_path_factory.mktemp("mutants").resolve())
+    yield made
+    made.close()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])

@@ -20,6 +20,7 @@ def main(arguments: Sequence[str]) -> int:
             caught = play(copy, mutant)
             survivors += caught is None
             print(f"{mutant.name}: {'caught by ' + caught if caught else 'SURVIVED'}", flush=True)
+        copy.close()
     print(f"{len(chosen)} mutants, {survivors} survived")
     return 1 if survivors or not chosen else 0
 

@@ -7,9 +7,14 @@ sees the files as they are then. It reads lines of JSON: the arguments of pytest
 import importlib
 import json
 import os
+import resource
+import signal
 import sys
 from contextlib import suppress
 
+#: How long a run of tests may last, and how much memory each process of it may have.
+MOST_SECONDS = 900
+MOST_BYTES = 4 * 1024**3
 #: What the program and its tests import from elsewhere; one that is not there is not asked for by any test either.
 LOADED = (
     "pytest",
@@ -54,7 +59,9 @@ def main() -> None:
 
 
 def _play(arguments: list[str], said: str) -> None:
-    os.setpgid(0, 0)
+    # A mutant may have no end: of what it waits for, or of what it takes.
+    signal.alarm(MOST_SECONDS)
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
     output = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, descriptor in ((0, nothing), (1, output), (2, output)):

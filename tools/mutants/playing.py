@@ -14,8 +14,8 @@ from pathlib import Path
 from tools.mutants.table import Edit, Mutant, MutantError, changed
 
 ROOT = Path(__file__).resolve().parents[2]
-#: It only stops a hang.
-PATIENCE_SECONDS = 900
+#: It only stops a hang: a run of tests ends before.
+PATIENCE_SECONDS = 1000
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 _FILES = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 _COMPILED = ("service", "lab", "tests", "migrations")
