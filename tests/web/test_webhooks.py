@@ -1,5 +1,6 @@
 """Deliveries of every kind of source: proven before they are read, kept before they are answered."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from service.domain.person import Role
 from service.triggers.receivers import SourceReceivers
 from service.triggers.rules_file import FileRules
 from service.web.app import create_app
-from service.web.proving import MOST_BYTES, MOST_BYTES_WITH_TOKEN
+from service.web.proving import AT_ONCE, MOST_BYTES, MOST_BYTES_WITH_TOKEN
 from service.web.taking import Share
 from tests.support.world import SteppedClock, World
 from tests.triggers.sns_messages import TOPIC, Authority, authority, confirmation, signed
@@ -238,6 +239,18 @@ def test_a_token_of_the_right_name_without_the_role_delivers_nothing(desk: Desk)
     answer = desk.send("prom", desk.body("prom"), {"Authorization": f"Bearer {desk.api.tokens[Role.ADMIN]}"})
 
     assert answer.status_code == 401
+
+
+def test_s13_a_token_that_is_revoked_while_the_body_comes_delivers_nothing(desk: Desk) -> None:
+    async def slowly() -> AsyncIterator[bytes]:
+        revoke_token(desk.world.service, "prom", by="test")
+        await asyncio.sleep(2 * AT_ONCE)
+        yield desk.body("prom")
+
+    answer = desk.send("prom", slowly(), desk.headers("prom", b""))
+
+    assert problem(answer)[:2] == (401, "unauthenticated")
+    assert (desk.kept(), desk.facts()) == ([], [])
 
 
 @pytest.mark.parametrize("kind", [*SIGNED])
