@@ -14,7 +14,7 @@ from service.domain.pattern import masked
 SHORTEST: Final = 8
 #: In an address a shorter part may be the name of a path.
 _SHORTEST_PART: Final = 16
-#: Older ones than so many are forgotten: each text is searched for all of them.
+#: Of values, and of lines of keys, older ones than so many are forgotten: each text is searched for all of them.
 _MOST: Final = 1000
 
 
@@ -24,19 +24,27 @@ class KnownSecrets:
     def __init__(self) -> None:
         """Begin with nothing known."""
         self._values: dict[str, None] = {}
+        self._lines: dict[str, None] = {}
         self._sought: tuple[str, ...] = ()
         self._sought_bytes: tuple[bytes, ...] = ()
         self._patterns: tuple[str, ...] = ()
 
     def learn(self, *values: str) -> None:
         """Take values that no text may show from now on; those of fewer than 8 characters are not taken."""
+        self._take(self._values, values)
+
+    def learn_key(self, *lines: str) -> None:
+        """Take the lines of a key; keys come and go, and no other secret is forgotten for their many lines."""
+        self._take(self._lines, lines)
+
+    def _take(self, kept: dict[str, None], values: tuple[str, ...]) -> None:
         new = [value for value in values if len(value) >= SHORTEST and value not in self._sought]
         if not new:
             return
-        self._values |= dict.fromkeys(new)
-        for oldest in list(self._values)[:-_MOST]:
-            self._values.pop(oldest, None)
-        forms = {form for value in list(self._values) for form in _forms(value)}
+        kept |= dict.fromkeys(new)
+        for oldest in list(kept)[:-_MOST]:
+            kept.pop(oldest, None)
+        forms = {form for value in (*self._values, *self._lines) for form in _forms(value)}
         self._sought = tuple(sorted(forms, key=lambda form: (-len(form), form)))
         self._sought_bytes = tuple(form.encode("utf-8", "surrogatepass") for form in self._sought)
 

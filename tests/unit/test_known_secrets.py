@@ -44,3 +44,11 @@ def test_s09_of_many_values_the_newest_are_known() -> None:
         KNOWN.learn(f"secret-{number:04}")
 
     assert redact("secret-0000 secret-1000") == "secret-0000 [redacted]"
+
+
+def test_s09_no_secret_is_forgotten_for_the_many_lines_of_keys() -> None:
+    KNOWN.learn("the-password-of-the-database")
+    for number in range(1001):
+        KNOWN.learn_key(f"line-{number:04}")
+
+    assert redact("the-password-of-the-database line-0000 line-1000") == "[redacted] line-0000 [redacted]"

@@ -136,7 +136,7 @@ def _judge(key: paramiko.PKey, path: Path, now: datetime) -> None:
 def _learn(data: bytes) -> None:
     """Let no text show a line of the key: outputs are masked by lines, and one may come without the first."""
     lines = data.decode("ascii", "replace").split()
-    KNOWN.learn(*(line for line in lines if len(line) >= _SHORTEST_LINE and not line.startswith("-----")))
+    KNOWN.learn_key(*(line for line in lines if len(line) >= _SHORTEST_LINE and not line.startswith("-----")))
 
 
 def _refuse_what_is_no_key(data: bytes, path: Path) -> None:
