@@ -72,4 +72,4 @@ def test(
 
 
 def _row(one: dict[str, Any]) -> tuple[Any, ...]:
-    return (one["at"], one["receiver"], one["state"], one["title"], one["attempts"], one["reason"])
+    return (f"{one['at'][:19]}Z", one["receiver"], one["state"], one["title"], one["attempts"], one["reason"])
