@@ -16,8 +16,9 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service import resources
@@ -29,9 +30,34 @@ _OF_OTHERS = ("UNSTICK_LAB_", "UNSTICK_PROOF_")
 _MAY_BE = {
     "UNSTICK_PORT": "It is a port from 0 to 65535; 0 takes any that is free.",
     "UNSTICK_URL": "It begins with http:// or https://, such as http://127.0.0.1:8000.",
+    "UNSTICK_TOKEN": "It is one word, as `unstick token create` has printed it.",
 }
 
 _Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+
+
+def is_address(url: str) -> bool:
+    """Whether a service may be found there: a host, by http or https, with no port that is none."""
+    try:
+        parts = urlsplit(url)
+        host, _port = (parts.hostname or "").encode("idna"), parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(host)
+
+
+def _address(url: str) -> str:
+    if not is_address(url):
+        raise ValueError("it is no address")
+    return url
+
+
+def _token(token: SecretStr) -> SecretStr:
+    text = token.get_secret_value()
+    # It is sent in a header: what cannot stand there would come back in a message that shows it.
+    if not (text.isascii() and text.isprintable() and " " not in text):
+        raise ValueError("it is no token")
+    return token
 
 
 class Settings(BaseSettings):
@@ -45,8 +71,8 @@ class Settings(BaseSettings):
     host: _Text = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     requests_per_second: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)] = 100.0
-    url: Annotated[_Text, StringConstraints(pattern=r"^https?://[^\s]+$")] | None = None
-    token: SecretStr | None = None
+    url: Annotated[_Text, StringConstraints(pattern=r"^https?://[^\s]+$"), AfterValidator(_address)] | None = None
+    token: Annotated[SecretStr, AfterValidator(_token)] | None = None
 
     @property
     def service_url(self) -> str:

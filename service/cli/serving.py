@@ -6,14 +6,13 @@ The help of every command is made from these modules, so what only one of them n
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import typer
 
 from service.cli.printing import say
 from service.cli.seen import Seen, noted
 from service.domain.errors import InvalidInput
-from service.settings import Settings, load_settings
+from service.settings import Settings, is_address, load_settings
 
 
 def add_to(app: typer.Typer) -> None:
@@ -74,8 +73,7 @@ def _examined(settings: Settings) -> Iterator[Seen]:
 def _seen_from_outside(settings: Settings, server: str) -> Iterator[Seen]:
     from service.cli.server_examination import look_at_server
 
-    parts = urlsplit(server)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_address(server):
         raise InvalidInput(f"{server} is no address of a service.", "Write it as https://HOST, without a path.")
     token = settings.token.get_secret_value() if settings.token else ""
     return look_at_server(server.rstrip("/"), token, now=datetime.now(UTC))

@@ -43,7 +43,17 @@ def test_a_folder_that_is_set_is_used_even_when_it_is_not_there(monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("UNSTICK_PORT", "http"), ("UNSTICK_PORT", "70000"), ("UNSTICK_URL", "unstick.example")]
+    ("name", "value"),
+    [
+        ("UNSTICK_PORT", "http"),
+        ("UNSTICK_PORT", "70000"),
+        ("UNSTICK_URL", "unstick.example"),
+        ("UNSTICK_URL", "http://127.0.0.1:port"),
+        ("UNSTICK_URL", "http://[::1"),
+        ("UNSTICK_URL", "http://a..b"),
+        ("UNSTICK_TOKEN", "unstick_a\nb"),
+        ("UNSTICK_TOKEN", "unstick_\u00fc"),
+    ],
 )
 def test_a_wrong_value_names_its_variable_and_not_itself(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
