@@ -2,12 +2,19 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
+from service.domain.alert import Parsed
 from service.domain.errors import Conflict, Unavailable
+from service.domain.rule import AlertSource
+from service.web.intake import MOST_BYTES_AT_ONCE, Intake
 from service.web.together import Together
+from tests.app.killed_taking import Named, sent
+from tests.support.world import World
 
 #: It only stops a hang.
 HANG = 60.0
@@ -114,3 +121,35 @@ def test_after_the_end_of_its_loop_it_works_on_the_next_one() -> None:
     together: Together[str, str] = Together(hall.play, most=64, most_bytes=10)
 
     assert [asyncio.run(together.ask(word)) for word in "ab"] == ["A", "B"]
+
+
+class Slow(Named):
+    """Reads a large body only when it may go on."""
+
+    def __init__(self, began: datetime) -> None:
+        super().__init__(began)
+        self.begun = threading.Event()
+        self.go_on = threading.Event()
+
+    def parse(self, source: AlertSource, body: bytes, *, headers: Mapping[str, str], now: datetime) -> Parsed:
+        if len(body) > MOST_BYTES_AT_ONCE:
+            self.begun.set()
+            assert self.go_on.wait(HANG)
+        return super().parse(source, body, headers=headers, now=now)
+
+
+def test_a_large_delivery_keeps_no_small_one_waiting(world: World) -> None:
+    slow = Slow(world.service.clock.now())
+    large, small = sent(f"gpu-01 {'x' * MOST_BYTES_AT_ONCE}", "gpu-02")
+
+    async def take() -> list[bool]:
+        intake = Intake(replace(world.service, receivers=slow))
+        waits = asyncio.create_task(intake.take(large))
+        try:
+            assert await asyncio.to_thread(slow.begun.wait, HANG)
+            first = await asyncio.wait_for(intake.take(small), HANG)
+        finally:
+            slow.go_on.set()
+        return [first.receipt.repeated, (await waits).receipt.repeated]
+
+    assert asyncio.run(take()) == [False, False]
