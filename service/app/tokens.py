@@ -189,19 +189,24 @@ def valid_tokens(service: Service, texts: Collection[str]) -> Mapping[str, Token
     )
     now = service.clock.now()
     valid = {text: token for text, token in found.items() if token is not None and token.valid(now)}
-    for text, token in valid.items():
-        if token.last_used_at is None or now - token.last_used_at > timedelta(minutes=1):
-            _note_use(service, digests[text], now=now)
+    unnoted = [
+        digests[text]
+        for text, token in valid.items()
+        if token.last_used_at is None or now - token.last_used_at > timedelta(minutes=1)
+    ]
+    if unnoted:
+        _note_use(service, unnoted, now=now)
     return valid
 
 
-def _note_use(service: Service, digest: str, *, now: datetime) -> None:
-    """Write down when a token was used, on what is stored now: it may have been revoked since it was read."""
+def _note_use(service: Service, digests: Sequence[str], *, now: datetime) -> None:
+    """Write down when tokens were used, on what is stored now: one may have been revoked since it was read."""
 
     def record(transaction: Transaction) -> None:
-        token = transaction.token_by_sha256(digest)
-        if token is not None:
-            transaction.save_token(replace(token, last_used_at=now))
+        for digest in digests:
+            token = transaction.token_by_sha256(digest)
+            if token is not None:
+                transaction.save_token(replace(token, last_used_at=now))
 
     # A record that cannot be written forbids actions, which fail by themselves; looking stays possible.
     with suppress(Unavailable):

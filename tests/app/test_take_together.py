@@ -15,9 +15,11 @@ import pytest
 
 from service.app.receive_alerts import MOST_WAITING
 from service.app.take_delivery import Taken, take_deliveries
+from service.app.tokens import create_token, valid_tokens
 from service.domain.audit import first_fault
 from service.domain.delivery import AlertVerdict
 from service.domain.errors import Unavailable
+from service.domain.person import Role
 from tests.app.alerting import every, follow, judge, rule, verdicts
 from tests.app.killed_taking import build, sent
 from tests.support.world import World
@@ -73,6 +75,19 @@ def test_deliveries_are_recorded_in_one_transaction_and_what_came_before_is_not_
     assert (told(answers), watched.writes) == (["again", "taken", "again", "taken", "taken"], 1)
     assert answers[2].receipt.delivery_id == answers[1].receipt.delivery_id  # type: ignore[union-attr]
     assert facts(world) == {"delivery.received": 4}
+
+
+def test_the_use_of_tokens_that_come_together_is_noted_with_one_write(world: World) -> None:
+    texts = [
+        create_token(world.service, name, roles=frozenset({Role.SOURCE}), person=name, by="t") for name in ("a", "b")
+    ]
+    watched = Watched(world.service.store)
+
+    valid = valid_tokens(replace(world.service, store=watched), texts)
+
+    noted = world.service.store.read(lambda reader: reader.tokens())
+    assert ([valid[text].name for text in texts], watched.writes) == (["a", "b"], 1)
+    assert [one.last_used_at is not None for one in noted] == [True, True]
 
 
 def test_those_for_which_no_room_is_left_are_sent_away_and_the_others_are_taken(world: World) -> None:
