@@ -140,7 +140,7 @@ class Header:
         """Return the header that was packed; InvalidInput."""
         try:
             given = json.loads(unpack(data))
-        except (ValueError, RecursionError) as error:
+        except (InvalidInput, ValueError, RecursionError) as error:
             raise InvalidInput("The journal's header cannot be read.", _KEEP_IT) from error
         names = frozenset(cls.__annotations__)
         if not isinstance(given, dict) or set(given) != names:
@@ -173,11 +173,6 @@ class Journal:
     def run_id(self) -> str:
         """Return the id of the run: that of the export, and what is of this journal alone."""
         return self.begun.word("run")
-
-    @property
-    def ended(self) -> Line:
-        """Return its last line."""
-        return self.lines[-1]
 
     @property
     def persons(self) -> tuple[str, ...]:

@@ -133,6 +133,32 @@ def _first(name: str, value: str) -> Callable[[list[dict[str, Any]]], None]:
     return change
 
 
+def _set(line: int, **members: str) -> Callable[[list[dict[str, Any]]], None]:
+    """Return the change of some members of a line, counted as the refusal counts it."""
+
+    def change(rows: list[dict[str, Any]]) -> None:
+        rows[line - 1] |= members
+
+    return change
+
+
+def _again(line: int, *, behind: int) -> Callable[[list[dict[str, Any]]], None]:
+    """Return the change that has a line once more behind another."""
+
+    def change(rows: list[dict[str, Any]]) -> None:
+        rows.insert(behind, {**rows[line - 1], "at": rows[behind - 1]["at"]})
+        number(rows)
+
+    return change
+
+
+def _header(**members: object) -> Callable[[list[dict[str, Any]]], None]:
+    def change(rows: list[dict[str, Any]]) -> None:
+        rows[0]["header"] = packed(header_of(rows) | members)
+
+    return change
+
+
 def _attribute(name: str, value: object) -> Callable[[list[dict[str, Any]]], None]:
     def change(rows: list[dict[str, Any]]) -> None:
         header = header_of(rows)
@@ -174,6 +200,23 @@ FORGERIES: Final[list[tuple[Callable[[list[dict[str, Any]]], None], str]]] = [
     (_late, "Line 5 .*the gate cannot be approved there"),
     (_begun_again, "Line 4 .*stands behind the end, or begins again"),
     (_behind_the_end, "Line 11 .*stands behind the end, or begins again"),
+    (_set(2, script="dance"), "Line 2 .*there is no such script"),
+    (_set(3, state="perhaps"), "Line 3 .*there is no such state"),
+    (_set(3, state="not_started", reason="tired"), "Line 3 .*there is no such reason"),
+    (_set(3, exit_code="none"), "Line 3 .*exit_code is no number"),
+    (_set(3, started="today"), "Line 3 .*started is no time"),
+    (_set(3, targets="%"), "Line 3 .*targets is no base64"),
+    (_set(3, stdout="AAAA"), "Line 3 .*stdout cannot be unpacked"),
+    (_again(5, behind=3), "Line 4 .*no gate waits for this answer"),
+    (_again(4, behind=5), "Line 6 .*the runbook opens no gate there"),
+    (_set(5, who=""), "Line 5 .*nobody is named who decided"),
+    (_set(5, answer="void"), "Line 5 .*the gate cannot be void there"),
+    (_set(5, answer="expired"), "Line 5 .*the gate cannot be expired there"),
+    (_set(5, answer=""), "Line 5 .*the gate cannot be answered there"),
+    (_set(1, header=base64.b64encode(b"x").decode()), "The journal's header cannot be read"),
+    (_header(more="x"), "The journal's header lacks parts, or has too many"),
+    (_header(params=[]), "The journal's header has a part of a wrong kind"),
+    (_header(reason="half a \ud800"), "The journal's header has signs that no export writes"),
     (_first("plan", "0" * 64), "Line 1 .*plan is not that of its header"),
     (_first("node", "n01"), "Line 1 .*node is not that of its header"),
     (_first("run", "another-00000000"), "Line 1 .*run is not that of its header"),
