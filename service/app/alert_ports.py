@@ -111,11 +111,8 @@ class AlertWriter(Protocol):
     def lock_alerts(self) -> None:
         """Have the judging of alerts to itself until the commit, beside other processes."""
 
-    def add_delivery(self, delivery: Delivery, alerts: Sequence[RecordedAlert]) -> None:
-        """Add a delivery with its alerts; Conflict when the source has used its key before."""
-
     def add_deliveries(self, deliveries: Sequence[Delivery], alerts: Sequence[RecordedAlert]) -> None:
-        """Add deliveries with the alerts of all of them; one that cannot be added ends the whole change."""
+        """Add deliveries with all of their alerts; a key that its source has used before ends the whole change."""
 
     def drop_deliveries(self, before: datetime, *, limit: int) -> int:
         """Drop what came before a time, a held alert and one that has run excepted; return how many were touched."""

@@ -52,16 +52,6 @@ class ToKeep:
     alerts: tuple[RecordedAlert, ...] = ()
 
 
-def receive(service: Service, incoming: Incoming, parsed: Parsed) -> Receipt:
-    """Record a delivery with its alerts, in one piece; Unavailable when it cannot be, or too many wait."""
-    return _alone(service, read(service, incoming, parsed))
-
-
-def reject(service: Service, incoming: Incoming, reason: str) -> Receipt:
-    """Record that a known sender sent what is none of its kind, with the beginning of it."""
-    return _alone(service, refuse(service, incoming, reason))
-
-
 def read(service: Service, incoming: Incoming, parsed: Parsed) -> ToKeep:
     """Return what is kept of a delivery."""
     made = _delivery(service, incoming)
@@ -93,13 +83,6 @@ def keep(service: Service, some: Sequence[ToKeep]) -> Sequence[Receipt | Unavail
 
     told = service.store.write(record)
     service.wake_judging()
-    return told
-
-
-def _alone(service: Service, one: ToKeep) -> Receipt:
-    told = keep(service, [one])[0]
-    if isinstance(told, Unavailable):
-        raise told
     return told
 
 

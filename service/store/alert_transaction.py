@@ -15,12 +15,8 @@ class AlertTransaction(SerialReader):
         """Have the judging of alerts to itself until the commit, beside other processes."""
         self._serialize_name("alerts")
 
-    def add_delivery(self, delivery: Delivery, alerts: Sequence[RecordedAlert]) -> None:
-        """Add a delivery with its alerts; Conflict when the source has used its key before."""
-        alert_writes.add_delivery(self._connection, delivery, alerts)
-
     def add_deliveries(self, deliveries: Sequence[Delivery], alerts: Sequence[RecordedAlert]) -> None:
-        """Add deliveries with the alerts of all of them; one that cannot be added ends the whole change."""
+        """Add deliveries with all of their alerts; a key that its source has used before ends the whole change."""
         alert_writes.add_deliveries(self._connection, deliveries, alerts)
 
     def save_alert(self, alert: RecordedAlert) -> None:

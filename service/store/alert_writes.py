@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
-from sqlalchemy.exc import IntegrityError
 
 from service.domain.delivery import Breaker, Delivery, HeldBy, Pause, RecordedAlert
 from service.domain.errors import Conflict
 from service.store import rows
 from service.store.alert_reads import PAUSED
 from service.store.alert_tables import HELD, UNJUDGED, alerts, breakers, deliveries, pauses
-from service.store.faults import refusal
 
 _A = alerts.c
 #: Rows in one statement, so that a large delivery never stands twice in memory.
@@ -22,24 +20,10 @@ _ADD_DELIVERY, _ADD_ALERT = insert(deliveries), insert(alerts)
 _SAVE = update(alerts).where(_A.id == bindparam("saved"), or_(UNJUDGED, HELD))
 
 
-def add_delivery(connection: Connection, delivery: Delivery, recorded: Sequence[RecordedAlert]) -> None:
-    """Add a delivery with its alerts; Conflict when the source has used its key before."""
-    try:
-        with connection.begin_nested():
-            connection.execute(_ADD_DELIVERY, rows.to_row(delivery))
-    except IntegrityError as error:
-        raise refusal(error) from error
-    _add_alerts(connection, recorded)
-
-
 def add_deliveries(connection: Connection, some: Sequence[Delivery], recorded: Sequence[RecordedAlert]) -> None:
     """Add deliveries with the alerts of all of them, a statement for each table; one that cannot be ends the change."""
     if some:
         connection.execute(_ADD_DELIVERY, [rows.to_row(one) for one in some])
-    _add_alerts(connection, recorded)
-
-
-def _add_alerts(connection: Connection, recorded: Sequence[RecordedAlert]) -> None:
     for first in range(0, len(recorded), _PIECE):
         connection.execute(_ADD_ALERT, [rows.to_row(one) for one in recorded[first : first + _PIECE]])
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from service.app.alert_ports import AlertFilter
 from service.app.judge_alerts import judge_due
-from service.app.receive_alerts import Incoming, Receipt, receive
+from service.app.receive_alerts import Incoming, Receipt, ToKeep, keep, read, refuse
+from service.app.service import Service
 from service.domain.alert import Alert, AlertStatus, Parsed
 from service.domain.condition import compile_condition
 from service.domain.delivery import AlertVerdict, RecordedAlert
+from service.domain.errors import Unavailable
 from service.domain.policy import BlastRadius, Policy, WindowCap
 from service.domain.rule import RULE_NAMES, Rule, RuleSet
 from service.domain.run import Run
@@ -65,6 +67,23 @@ def deliver(world: World, *alerts: Alert, key: str | None = None, source: str = 
     """Store a delivery, as the web does; nothing is judged yet."""
     parsed = Parsed(alerts, delivery_key=key, **more)
     return receive(world.service, Incoming(source, b"{}"), parsed)
+
+
+def receive(service: Service, incoming: Incoming, parsed: Parsed) -> Receipt:
+    """Record one delivery alone."""
+    return _keep(service, read(service, incoming, parsed))
+
+
+def reject(service: Service, incoming: Incoming, reason: str) -> Receipt:
+    """Record one alone that is none of its kind."""
+    return _keep(service, refuse(service, incoming, reason))
+
+
+def _keep(service: Service, one: ToKeep) -> Receipt:
+    [told] = keep(service, [one])
+    if isinstance(told, Unavailable):
+        raise told
+    return told
 
 
 def judge(world: World) -> list[RecordedAlert]:

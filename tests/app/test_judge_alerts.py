@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.app.receive_alerts import MOST_WAITING, Incoming, receive, reject
+from service.app.receive_alerts import MOST_WAITING, Incoming
 from service.app.resolve import resolve
 from service.app.timeline import run_entries
 from service.domain.alert import AlertStatus, Parsed, SetAside
@@ -18,7 +18,21 @@ from service.domain.rule import RULE_NAMES, AttemptBudget
 from service.domain.run import NodeRunState, ResolveAs, Trigger, TriggerKind, Verdict
 from service.domain.script import Report, ReportState
 from service.executors.scripted import Answer, exits
-from tests.app.alerting import Fixed, alert, deliver, every, follow, judge, resolved, rule, run_of, say, verdicts
+from tests.app.alerting import (
+    Fixed,
+    alert,
+    deliver,
+    every,
+    follow,
+    judge,
+    receive,
+    reject,
+    resolved,
+    rule,
+    run_of,
+    say,
+    verdicts,
+)
 from tests.app.conftest import Make, works
 from tests.support.world import OPERATOR, FixedInventory, World
 

@@ -9,7 +9,7 @@ import pytest
 from service.app.decide import Decision, decide
 from service.app.judge_alerts import judge_due
 from service.app.pause_alerts import pause_alerts, resume_alerts
-from service.app.receive_alerts import Incoming, receive
+from service.app.receive_alerts import Incoming
 from service.app.replay_alert import replay_alert
 from service.app.resolve import resolve
 from service.app.retry_run import retry_run
@@ -25,7 +25,7 @@ from service.domain.run import Gate, GateState, NodeRunState, ResolveAs, Run
 from service.domain.script import Report, ReportState
 from service.executors.scripted import Answer, exits
 from service.web.app import create_app
-from tests.app.alerting import alert, every, follow, rule
+from tests.app.alerting import alert, every, follow, receive, rule
 from tests.app.conftest import Make, works
 from tests.app.sweeping import last_run, schedule, sweep, turn
 from tests.support.world import World

@@ -30,7 +30,7 @@ pytest_plugins = ["lab.fixtures"]
 
 
 def put(store: SqlStore, *alerts: RecordedAlert, **changed: Any) -> None:
-    store.write(lambda transaction: transaction.add_delivery(delivery(**changed), alerts))
+    store.write(lambda transaction: transaction.add_deliveries([delivery(**changed)], alerts))
 
 
 def save(store: SqlStore, changed: RecordedAlert) -> None:

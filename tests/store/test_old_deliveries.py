@@ -31,7 +31,7 @@ def test_old_deliveries_go_and_what_has_run_or_is_still_to_be_judged_stays(store
         ("new", NOON, [new]),
     ):
         made = delivery(name, received_at=moment)
-        store.write(lambda transaction, made=made, alerts=alerts: transaction.add_delivery(made, alerts))  # type: ignore[misc]
+        store.write(lambda transaction, made=made, alerts=alerts: transaction.add_deliveries([made], alerts))  # type: ignore[misc]
     before = NOON - timedelta(days=90)
 
     assert store.read(lambda reader: reader.has_old(before, before))
@@ -62,7 +62,7 @@ def test_old_deliveries_go_and_what_has_run_or_is_still_to_be_judged_stays(store
 def test_an_alert_that_has_run_is_known_again_after_its_delivery_was_dropped(store: SqlStore) -> None:
     old = NOON - timedelta(days=100)
     ran = alert(0, "ran", verdict=AlertVerdict.RAN, run_id="r1", judged_at=old, wake_at=None, received_at=old)
-    store.write(lambda transaction: transaction.add_delivery(delivery("ran", received_at=old), [ran]))
+    store.write(lambda transaction: transaction.add_deliveries([delivery("ran", received_at=old)], [ran]))
 
     store.write(lambda transaction: transaction.drop_deliveries(NOON, limit=50))
 

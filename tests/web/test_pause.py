@@ -53,7 +53,7 @@ def test_what_keeps_alerts_from_starting_runs_is_a_number_for_monitors(api: Api,
         held = RecordedAlert("a1", "d1", 0, "prom", "prom", AT, "f1", AlertStatus.FIRING, AT)
         held = replace(held, judged_at=AT, verdict=AlertVerdict.HELD, held_by=HeldBy.PAUSE, wake_at=AT)
         new = replace(held, id="a2", index=1, judged_at=None, verdict=None, held_by=None)
-        transaction.add_delivery(made, [held, new])
+        transaction.add_deliveries([made], [held, new])
 
     world.service.store.write(stop)
 
