@@ -64,7 +64,7 @@ class Client:
 
     def get(self, path: str, **query: Any) -> Any:
         """Read something, such as `/runs`; a query value of None is left out. Unavailable when nobody answers."""
-        return self._ask("GET", path, query=query).json()
+        return self._value(self._ask("GET", path, query=query))
 
     def items(self, path: str, **query: Any) -> Iterator[Any]:
         """Yield every item of a list, page after page."""
@@ -83,17 +83,17 @@ class Client:
     def post(self, path: str, body: Json) -> Any:
         """Send something once. Unavailable says when it may have arrived."""
         answer = self._ask("POST", path, body=body)
-        return answer.json() if answer.content else {}
+        return self._value(answer) if answer.content else {}
 
     def request(self, path: str, body: Json, *, key: str | None = None) -> Any:
         """Send a request for a run; a lost answer is asked for again, since the key makes it the same run."""
         headers = {"Idempotency-Key": key or str(uuid.uuid4())}
         for pause in _PAUSES:
             try:
-                return self._ask("POST", path, body=body, headers=headers).json()
+                return self._value(self._ask("POST", path, body=body, headers=headers))
             except _AnswerLost:
                 time.sleep(pause)
-        return self._ask("POST", path, body=body, headers=headers).json()
+        return self._value(self._ask("POST", path, body=body, headers=headers))
 
     def _ask(
         self,
@@ -112,15 +112,26 @@ class Client:
                 f"Nobody answers at {self._url}.",
                 "Start the service with `unstick serve`, or set UNSTICK_URL to where it is.",
             ) from error
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             sent = "" if method == "GET" else " What was asked may have been done: look with `unstick runs`."
             raise _AnswerLost(
                 f"The answer of {self._url} was lost: {error or type(error).__name__}.{sent}",
                 "Then type it again; `unstick doctor` on the service's host examines it.",
             ) from error
+        except UnicodeEncodeError as error:
+            raise InvalidInput("What was typed is not text in UTF-8; nothing was asked.", "Type it again.") from error
         if response.is_success:
             return response
         raise _refusal(response)
+
+    def _value(self, response: httpx.Response) -> Any:
+        try:
+            return response.json()
+        except (ValueError, RecursionError) as error:
+            raise Unavailable(
+                f"{self._url} answers {response.status_code}, and not as unstick does.",
+                "Is UNSTICK_URL its address, and nothing else before it? `unstick doctor --server URL` looks.",
+            ) from error
 
     def _send(
         self, method: str, path: str, *, params: Json, json: Json | None, headers: Mapping[str, str] | None

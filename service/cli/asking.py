@@ -23,8 +23,16 @@ def client() -> Client:
 
 
 def path(*parts: str) -> str:
-    """Return a path of the API whose parts may hold anything: `path("runs", id)`."""
-    return "".join(f"/{quote(part, safe='')}" for part in parts)
+    """Return a path of the API whose parts come from people: `path("runs", id)`.
+
+    Raises InvalidInput for one that would lead to another place: a server unpacks `%2F` before it looks where to go.
+    """
+    for part in parts:
+        if part in ("", ".", "..") or "/" in part:
+            raise InvalidInput(
+                f"`{part}` is no id and no name.", "Type one as a list shows it, such as `unstick runs`."
+            )
+    return "".join(f"/{quote(part, safe='', errors='surrogateescape')}" for part in parts)
 
 
 def pairs(given: list[str] | None, *, option: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ What could not be looked at is told as such, and is not good.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http.cookies import CookieError, SimpleCookie
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from service.cli.bounded_asking import Asking
 from service.cli.seen import Seen, noted
 from service.client import LOOPBACK
 from service.web.edge import HEADERS
@@ -32,6 +34,8 @@ _FREE: Final = frozenset({_POLICY, _REFERRER, "Cache-Control"})
 #: The `Date` of an answer has no fractions, and the answer its way; beyond this a clock is wrong.
 _SKEW: Final = timedelta(seconds=30)
 _ELSEWHERE: Final = "https://elsewhere.example"
+#: Of what a server says, so much is told (characters).
+_MOST_TOLD: Final = 600
 
 
 def look_at_server(url: str, token: str, *, now: datetime) -> Iterator[Seen]:
@@ -39,9 +43,15 @@ def look_at_server(url: str, token: str, *, now: datetime) -> Iterator[Seen]:
 
     With a token it signs in to the pages and out again, which the record has; nothing else is changed.
     """
+    for one in _look(url, token, now):
+        # In one line: a server that is not ours must not write lines that look like those of doctor.
+        yield replace(one, text=_in_one_line(one.text))
+
+
+def _look(url: str, token: str, now: datetime) -> Iterator[Seen]:
     parts = urlsplit(url)
     local = parts.hostname in LOOPBACK
-    with httpx.Client(base_url=url, timeout=httpx.Timeout(20.0, connect=5.0), trust_env=not local) as http:
+    with Asking(url, local=local) as http:
         try:
             first = http.get("/healthz")
             yield from _transport(first, url, local=local)
@@ -57,7 +67,7 @@ def look_at_server(url: str, token: str, *, now: datetime) -> Iterator[Seen]:
             yield from _headers(http)
             yield from _closed(http)
             yield from _with_token(http, token, safe=local or parts.scheme == "https")
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             said = f"{url} does not answer: {error or type(error).__name__}. What is not named above was not looked at."
             yield Seen(False, said, "Is it started (`unstick serve`), and is the address right, with its certificate?")
 
@@ -116,7 +126,7 @@ def _version(answer: httpx.Response) -> Iterator[Seen]:
         yield Seen(False, f"It is of version {there}, and this program of {here}.", "Bring the older one up.")
 
 
-def _headers(http: httpx.Client) -> Iterator[Seen]:
+def _headers(http: Asking) -> Iterator[Seen]:
     """Look whether the headers of the house come through on what is open to everybody, and no more cookies."""
     bad = False
     for path, kind in _OPEN.items():
@@ -146,7 +156,7 @@ def _faults(headers: httpx.Headers) -> Iterator[str]:
         yield f"with leave for other origins (Access-Control-Allow-Origin: {headers['Access-Control-Allow-Origin']})."
 
 
-def _closed(http: httpx.Client) -> Iterator[Seen]:
+def _closed(http: Asking) -> Iterator[Seen]:
     """Look whether nobody is let in without a token, nor with one that everybody would guess."""
     way_out = "Take it off the network, and look who has put what before the service."
     asked: list[tuple[str, str, dict[str, str]]] = [(path, "without a token", {}) for path in _CLOSED]
@@ -165,7 +175,7 @@ def _closed(http: httpx.Client) -> Iterator[Seen]:
         yield Seen(True, f"{' and '.join(_CLOSED)} are closed to whoever comes without a token, or with a guessed one")
 
 
-def _with_token(http: httpx.Client, token: str, *, safe: bool) -> Iterator[Seen]:
+def _with_token(http: Asking, token: str, *, safe: bool) -> Iterator[Seen]:
     not_seen = "Whether it knows a token, and how its cookie is kept, was not looked at"
     if not token:
         yield Seen(False, f"{not_seen}: UNSTICK_TOKEN is not set.", "Set it to a token that may read.")
@@ -182,7 +192,7 @@ def _with_token(http: httpx.Client, token: str, *, safe: bool) -> Iterator[Seen]
     yield from _cookie(http, token)
 
 
-def _cookie(http: httpx.Client, token: str) -> Iterator[Seen]:
+def _cookie(http: Asking, token: str) -> Iterator[Seen]:
     """Sign in, look at the cookie, and sign out."""
     own = {"Sec-Fetch-Site": "same-origin", "Accept": "text/html"}
     answer = http.post(SIGN_IN, data={"token": token}, headers=own)
@@ -192,7 +202,7 @@ def _cookie(http: httpx.Client, token: str) -> Iterator[Seen]:
         yield Seen(False, said, "Sign in with a browser, which says why.")
         return
     secret, flags = found
-    http.cookies.clear()
+    http.forget_cookies()
     session = {"Cookie": f"{COOKIE}={secret}"}
     out = http.post("/sign-out", data={"form_token": form_token(secret)}, headers={**own, **session})
     lacks = [name for name, right in flags.items() if not right]
@@ -230,6 +240,11 @@ def _json(answer: httpx.Response) -> dict[str, Any]:
     """Return what an answer says; nothing where it is no object of JSON."""
     try:
         said = answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}
+
+
+def _in_one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST_TOLD else f"{line[:_MOST_TOLD]}..."

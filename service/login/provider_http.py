@@ -81,7 +81,7 @@ class ProviderHttp:
     def _object(self, body: bytes, status: int, *, what: str) -> dict[str, Any]:
         try:
             value = json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._silent(f"its {what} answered {status}, and no JSON") from error
         if not isinstance(value, dict):
             raise self._silent(f"its {what} answered {status}, and no JSON object")

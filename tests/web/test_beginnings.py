@@ -90,3 +90,26 @@ def test_a_gate_is_answered_by_its_beginning_only_with_what_was_seen(world: Worl
     assert (seen[0], f"gate {gate.id} approved" in seen[1]) == (0, True)
     [answered] = [one for one in world.history(world.node_runs(run)[0]).gates if one.id == gate.id]
     assert (answered.state, answered.decided_by) == (GateState.APPROVED, Role.APPROVER)
+
+
+@pytest.mark.parametrize("what", ["{}/events", ".", "..", "../runs", "", "https://elsewhere.example/{}"])
+def test_what_would_lead_to_another_place_is_no_id(world: World, typed: Typed, what: str) -> None:
+    run = world.request("abort-stuck-fuse", "gpu-01")
+
+    answers = [typed(Role.OPERATOR, command, what.format(run.id)) for command in ("show", "cancel", "approve")]
+
+    assert [(code, error.splitlines()[0]) for code, _, error in answers] == [
+        (2, f"`{what.format(run.id)}` is no id and no name.")
+    ] * 3
+    assert {one.state for one in world.node_runs(run)} == {NodeRunState.QUEUED}
+
+
+def test_what_is_not_text_is_refused_and_nothing_is_asked(world: World, typed: Typed) -> None:
+    world.request("abort-stuck-fuse", "gpu-01")
+
+    held = typed(Role.OPERATOR, "hold", "gpu-02", "--reason", "\udcff")
+    shown = typed(Role.VIEWER, "show", "0198\udcff")
+
+    assert (held[0], held[2].splitlines()[0]) == (2, "What was typed is not text in UTF-8; nothing was asked.")
+    assert (shown[0], shown[1]) == (2, "")
+    assert world.service.store.read(lambda reader: reader.hold("gpu-02")) is None

@@ -1,5 +1,7 @@
 """doctor looks at a running service from outside; what it could not see is not good."""
 
+import gzip
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +14,11 @@ import pytest
 from lab.ports import free_port
 from service.app.ports import AuditFilter
 from service.app.tokens import create_token
+from service.cli.bounded_asking import MOST_BYTES
 from service.cli.seen import Seen
 from service.cli.server_examination import look_at_server
+from service.client import connect
+from service.domain.errors import Unavailable
 from service.domain.person import Role
 from service.web.app import create_app
 from tests.support.world import World
@@ -109,8 +114,8 @@ class Open(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering(host: str = "127.0.0.1") -> Iterator[str]:
-    server = ThreadingHTTPServer((host, 0), Open)
+def answering(host: str = "127.0.0.1", *, handler: type[Open] = Open) -> Iterator[str]:
+    server = ThreadingHTTPServer((host, 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -152,3 +157,74 @@ def test_no_token_is_sent_in_clear_to_another_machine(monkeypatch: pytest.Monkey
     assert f"{address} is reached without TLS: who is on the way reads tokens." in bad(seen)
     assert bad(seen)[-1].endswith("was not looked at: no token is sent where others could read it.")
     assert not any("unstick_of_ann" in one for one in Open.shown)
+
+
+class Hostile(Open):
+    """Answers as the service does at first, and then with what is meant to harm whoever looks."""
+
+    body: ClassVar[bytes] = b""
+    packed: ClassVar[str] = "identity"
+
+    def do_GET(self) -> None:
+        if self.path == "/healthz":
+            super().do_GET()
+            return
+        self.send_response(200)
+        self.send_header("Content-Encoding", self.packed)
+        self.end_headers()
+        try:
+            self.wfile.write(self.body)
+            while not self.body:
+                self.wfile.write(bytes(1 << 16))
+        except OSError:
+            # Whoever asked has seen enough.
+            pass
+
+
+@pytest.mark.parametrize(
+    ("body", "packed", "told"),
+    [
+        (b"", "identity", "/readyz answers without an end"),
+        (gzip.compress(bytes(MOST_BYTES + 1)), "gzip", "/readyz answers without an end"),
+        (b"not packed", "gzip", "Error -3 while decompressing data"),
+    ],
+    ids=["endless", "small but packed", "not packed as it says"],
+)
+def test_an_answer_that_cannot_be_read_to_its_end_is_told_and_nothing_more_is_asked(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, packed: str, told: str
+) -> None:
+    monkeypatch.setattr(Hostile, "body", body)
+    monkeypatch.setattr(Hostile, "packed", packed)
+
+    with answering(handler=Hostile) as address:
+        seen = look(address, "any")
+
+    assert bad(seen)[0].startswith(f"{address} does not answer: {told}")
+    assert len(bad(seen)) == 1
+
+
+def test_what_a_server_says_stands_in_one_line_and_is_no_reason_to_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"ready": False, "reasons": ["Ill.\ngood  It is ready", "x" * 100_000]}
+
+    monkeypatch.setattr(Hostile, "body", json.dumps(said).encode())
+    with answering(handler=Hostile) as address:
+        told = bad(look(address))[0]
+    monkeypatch.setattr(Hostile, "body", b"[" * 100_000)
+    with answering(handler=Hostile) as address:
+        deep = bad(look(address))[0]
+
+    assert told.startswith("It is not ready: Ill. good It is ready xxx")
+    assert len(told) < 1000
+    assert deep == "It is not ready: it answers 200."
+
+
+@pytest.mark.parametrize("body", [b"<p>Hello</p>", b"[" * 100_000, b""], ids=["page", "deep", "not packed as it says"])
+def test_a_command_that_something_else_answers_says_so(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+    monkeypatch.setattr(Hostile, "body", body or b"not packed")
+    monkeypatch.setattr(Hostile, "packed", "identity" if body else "gzip")
+
+    with answering(handler=Hostile) as address, connect(address, "any") as client, pytest.raises(Unavailable) as told:
+        client.get("/runs")
+
+    said = "answers 200, and not as unstick does." if body else "Error -3 while decompressing data"
+    assert said in told.value.reason
