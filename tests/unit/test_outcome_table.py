@@ -100,6 +100,12 @@ ROWS = {
         (NodeRunState.FAILED, Verdict.NOT_CURED),
         StepOutcome.FAILED,
     ),
+    "check 77, verify 2": (
+        played(exits(77), None, exits(2)),
+        (NodeRunState.STUCK, Verdict.UNKNOWN),
+        StepOutcome.UNKNOWN,
+    ),
+    "check ended by a signal": (played(Answer(signal=9)), (NodeRunState.FAILED, None), StepOutcome.FAILED),
     "check 1": (played(exits(1)), (NodeRunState.FAILED, None), StepOutcome.FAILED),
     "check 2": (played(exits(2)), (NodeRunState.FAILED, None), StepOutcome.FAILED),
     "check hangs": (played(HUNG), (NodeRunState.FAILED, None), StepOutcome.FAILED),
@@ -139,6 +145,11 @@ ROWS = {
     "run 5, verify 0": (
         played(exits(0, "t"), exits(5), exits(0)),
         (NodeRunState.FAILED, Verdict.CURED),
+        StepOutcome.FAILED,
+    ),
+    "run ended by a signal, verify 77": (
+        played(exits(0, "t"), Answer(signal=9), exits(77)),
+        (NodeRunState.FAILED, Verdict.NOT_CURED),
         StepOutcome.FAILED,
     ),
     "run ended at its deadline, verify 77": (
@@ -196,6 +207,11 @@ ROWS = {
         (NodeRunState.STUCK, Verdict.UNKNOWN),
         StepOutcome.UNKNOWN,
     ),
+    "verify cannot be killed": (
+        played(exits(0, "t"), exits(0), UNKILLABLE),
+        (NodeRunState.STUCK, Verdict.UNKNOWN),
+        StepOutcome.UNKNOWN,
+    ),
     "verify unreachable until within ends": (
         played(exits(0, "t"), exits(0), UNREACHABLE, within=timedelta(seconds=30)),
         (NodeRunState.STUCK, Verdict.UNKNOWN),
@@ -245,6 +261,14 @@ def test_a_run_that_was_not_started_is_looked_at_again_with_a_new_gate(why: NotS
     assert seen == (NodeRunState.SUCCEEDED, Verdict.CURED)
     assert player.sent == ["cure.check", "cure.run", "cure.check", "cure.run", "cure.verify"]
     assert [gate.state for gate in player.history.gates] == [GateState.VOID, GateState.APPROVED]
+
+
+def test_a_run_without_a_gate_that_was_not_started_is_looked_at_again() -> None:
+    player = played(exits(0, "t"), approval=ApprovalKind.NONE)
+    player = replace(player, answers={**player.answers, "cure.run": [refused(NotStarted.OTHER_BOOT), exits(0)]})
+
+    assert end(player) == (NodeRunState.SUCCEEDED, Verdict.CURED)
+    assert player.sent == ["cure.check", "cure.run", "cure.check", "cure.run", "cure.verify"]
 
 
 def test_it_looks_again_at_most_twice() -> None:
@@ -507,6 +531,22 @@ class TestAlways:
         player = Player([cure(), undo()], answers)
 
         assert end(player) == (NodeRunState.FAILED, Verdict.NOT_CURED)
+
+    def test_an_undoing_that_fails_outweighs_a_denial_and_both_are_told(self) -> None:
+        answers = {
+            "cure.check": [exits(0, "t")],
+            "cure.run": [exits(0)],
+            "cure.verify": [exits(0)],
+            "reboot.check": [exits(0, "t")],
+            "undo.run": [exits(0)],
+            "undo.verify": [exits(1)],
+        }
+        player = Player([cure(), cure(id="reboot"), undo()], answers, {"reboot": [GateState.DENIED]})
+
+        assert end(player) == (NodeRunState.FAILED, Verdict.NOT_CURED)
+        action = player.judge().action
+        assert isinstance(action, Ended)
+        assert [part.partition(":")[0] for part in action.reason.split(" And then: ")] == ["Step reboot", "Step undo"]
 
     def test_it_plays_after_a_cancel(self) -> None:
         answers = {

@@ -10,6 +10,8 @@ import pytest
 
 from service.domain.login import LoginConfig, ProxyConfig
 from service.domain.person import Role
+from service.web.forwarded import PEER
+from service.web.proxied import identity_of
 from tests.login.signing_in import Said
 from tests.support.world import World
 from tests.web.api import Api
@@ -91,6 +93,31 @@ def test_a_header_from_another_machine_is_not_believed_whatever_it_says_of_its_o
     answer = get(api, "/sign-in", [*headers(), ("X-Forwarded-For", "192.0.2.7")])
 
     assert (answer.status_code, "set-cookie" in answer.headers) == (200, False)
+
+
+@pytest.mark.parametrize(
+    ("peer", "believed"),
+    [("127.0.0.1", True), ("::ffff:127.0.0.1", True), ("::1", False), ("127.0.0.2", False), ("", False), ("un", False)],
+)
+def test_the_machine_of_the_proxy_is_known_by_its_address_in_either_form(
+    world: World, peer: str, believed: bool
+) -> None:
+    sent = [(name.lower().encode(), value.encode()) for name, value in headers()]
+
+    found = identity_of(world.service, {"type": "http", "headers": sent, PEER: peer})
+
+    assert (found is not None) == believed
+
+
+def test_nobody_is_let_in_while_name_or_secret_cannot_be_read(api: Api, said: Said) -> None:
+    unreadable = get(api, "/sign-in", headers(user="ann\xff"))
+    assert said.config.proxy is not None
+    said.config = replace(said.config, proxy=replace(said.config.proxy, secret_file="/none"))
+    no_secret = get(api, "/sign-in", headers())
+
+    assert ["set-cookie" in answer.headers for answer in (unreadable, no_secret)] == [False, False]
+    assert "The name from the proxy before this service cannot be read." in words(unreadable)
+    assert "The proxy before this service cannot be believed; the log says why." in words(no_secret)
 
 
 @pytest.mark.parametrize("twice", [("X-Forwarded-User", "root"), ("X-Forwarded-Groups", "admins")])
