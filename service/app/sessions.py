@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from service.app.identities import bind, refuse_name
-from service.app.ports import Transaction
+from service.app.ports import Reader, Transaction
 from service.app.service import Service
 from service.app.tokens import PREFIX, valid_token
 from service.domain.audit import Fact
@@ -108,6 +108,17 @@ def find_session(service: Service, secret: str) -> Session:
         with suppress(Unavailable):
             service.store.write(lambda transaction: transaction.see_session(session.id, at=now))
     return session
+
+
+def insist_on_session(service: Service, reader: Reader, session: Session) -> None:
+    """Raise Unauthenticated when a session has ended by now, with why."""
+    stored = reader.session_by_sha256(session.sha256)
+    if stored is None:
+        raise Unauthenticated("Your session has ended meanwhile.", "Sign in again.")
+    anew, why = _as_it_is_now(service, stored)
+    why = why or anew.over(service.clock.now())
+    if why:
+        raise Unauthenticated(f"Your session has ended: {why}.", "Sign in again.")
 
 
 def vouched_anew(service: Service, session: Session, identity: Identity | None) -> Session:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Final, Literal
 
-from service.app.ports import Transaction
+from service.app.ports import Reader, Transaction
 from service.app.service import Service
 from service.domain.audit import Fact
 from service.domain.errors import Conflict, InvalidInput, NotFound, Unauthenticated, Unavailable
@@ -175,8 +175,19 @@ def valid_token(service: Service, text: str) -> Token:
     """Return the token that a text is, and note its use; errors as `authenticate`."""
     token = valid_tokens(service, [text]).get(text)
     if token is None:
-        raise Unauthenticated(NOT_VALID, "Ask for a new one: `unstick token create`.")
+        raise _not_valid()
     return token
+
+
+def insist_on_token(service: Service, reader: Reader, digest: str) -> None:
+    """Raise Unauthenticated when the token of this digest is not valid by now, with the one answer for every cause."""
+    token = reader.token_by_sha256(digest)
+    if token is None or not token.valid(service.clock.now()):
+        raise _not_valid()
+
+
+def _not_valid() -> Unauthenticated:
+    return Unauthenticated(NOT_VALID, "Ask for a new one: `unstick token create`.")
 
 
 def valid_tokens(service: Service, texts: Collection[str]) -> Mapping[str, Token]:

@@ -101,12 +101,17 @@ Pauses = Annotated[Person, Depends(Needs(Permission.PAUSE))]
 
 def identify(service: Service, headers: Headers) -> Person:
     """Return the person whose token came along; Unauthenticated."""
+    return authenticate(service, token_in(headers))
+
+
+def token_in(headers: Headers) -> str:
+    """Return the token that came along, whatever it is worth; Unauthenticated without one that could be ours."""
     given = headers.getlist("authorization")
     scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
     token = token.strip()
     if scheme.lower() != "bearer" or not token.isascii() or not 0 < len(token) <= _LONGEST_TOKEN:
         raise errors.UNKNOWN
-    return authenticate(service, token)
+    return token
 
 
 async def _identified(service: Service, scope: Scope) -> ASGIApp | None:

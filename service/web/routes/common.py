@@ -6,17 +6,30 @@ from fastapi import Depends, Path, Request
 from fastapi.routing import APIRoute
 
 from service.app.service import Service
+from service.app.still_known import while_session_holds, while_token_holds
 from service.domain.errors import BrokenRule
+from service.domain.script import sha256
+from service.web.auth import token_in
+from service.web.page_paths import DOORS
 from service.web.schemas.common import ATTEMPT_ID, GATE_ID, RUN_ID, Id, NodeName, RunbookName
+from service.web.sessions import Visit
 
 API: Final = "/api/v1"
 
 
 async def service_of(request: Request) -> Service:
-    """Return the service that the application was made for."""
+    """Return the service that the application was made for, which changes things only while who asks is known.
+
+    At the doors nobody is known yet, and who was may come in as somebody else.
+    """
     service = request.app.state.service
     if not isinstance(service, Service):
         raise BrokenRule("The application was made without a service.")
+    visit = request.scope.get("unstick.visit")
+    if "unstick.person" in request.scope:
+        return while_token_holds(service, sha256(token_in(request.headers)))
+    if isinstance(visit, Visit) and request.scope["path"] not in DOORS:
+        return while_session_holds(service, visit.session)
     return service
 
 
