@@ -7,6 +7,8 @@ from typing import Final, Self
 
 import httpx
 
+from service.domain.bounded_bytes import whole
+
 #: More than any answer of the service that is asked for here (bytes, unpacked).
 MOST_BYTES: Final = 4 * 1024 * 1024
 #: For one answer with its body (seconds).
@@ -51,14 +53,12 @@ class Asking:
         ends = time.monotonic() + WHOLE
         answer = self._http.send(request, stream=True)
         try:
-            body = bytearray()
-            for part in answer.iter_bytes():
-                body += part
-                if len(body) > MOST_BYTES or time.monotonic() > ends:
-                    raise httpx.RemoteProtocolError(f"{request.url.path} answers without an end", request=request)
+            body = whole(answer.iter_bytes(), most=MOST_BYTES, late=lambda: time.monotonic() > ends)
+            if body is None:
+                raise httpx.RemoteProtocolError(f"{request.url.path} answers without an end", request=request)
         finally:
             answer.close()
         kept = [pair for pair in answer.headers.multi_items() if pair[0] not in _OF_THE_PACKED]
-        whole = httpx.Response(answer.status_code, headers=kept, content=bytes(body), request=request)
-        whole.elapsed = answer.elapsed
-        return whole
+        told = httpx.Response(answer.status_code, headers=kept, content=body, request=request)
+        told.elapsed = answer.elapsed
+        return told

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from service.app.web_addresses import LOOPBACK, check_url
+from service.domain.bounded_bytes import whole
 from service.domain.errors import ConfigInvalid, ProviderSilent
 
 #: Each wait takes at most so long, and all of one answer together (seconds).
@@ -52,18 +53,16 @@ class ProviderHttp:
         self._insist(url, what=what)
         timeout, ends = httpx.Timeout(self._patience), time.monotonic() + _WHOLE
         given = {"accept": "application/json", "user-agent": "unstick", **(headers or {})}
-        body = bytearray()
         try:
             with (
                 # A proxy of the surroundings is not asked for what is on this machine.
                 httpx.Client(timeout=timeout, follow_redirects=False, trust_env=not self._on_this_machine) as client,
                 client.stream(method, url, data=form, headers=given) as answer,
             ):
-                for part in answer.iter_bytes():
-                    body += part
-                    if len(body) > _MOST_BYTES or time.monotonic() > ends:
-                        raise self._silent(f"its {what} answers without an end")
-                return answer.status_code, self._object(bytes(body), answer.status_code, what=what)
+                body = whole(answer.iter_bytes(), most=_MOST_BYTES, late=lambda: time.monotonic() > ends)
+                if body is None:
+                    raise self._silent(f"its {what} answers without an end")
+                return answer.status_code, self._object(body, answer.status_code, what=what)
         except httpx.TimeoutException as error:
             raise self._silent(f"its {what} did not answer within {self._patience:g} seconds") from error
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:

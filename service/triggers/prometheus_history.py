@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from service.domain.bounded_bytes import whole
 from service.domain.errors import InvalidInput, NotFound, SourceSilent
 from service.triggers.prometheus_series import Delivered, Occasions, Sample
 
@@ -143,13 +144,10 @@ def _checked(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _whole(response: httpx.Response) -> bytes:
-    parts, size = [], 0
-    for part in response.iter_bytes():
-        parts.append(part)
-        size += len(part)
-        if size > MOST_BYTES:
-            raise SourceSilent(f"An answer has more than {MOST_BYTES} bytes.", _NARROW)
-    return b"".join(parts)
+    body = whole(response.iter_bytes(), most=MOST_BYTES)
+    if body is None:
+        raise SourceSilent(f"An answer has more than {MOST_BYTES} bytes.", _NARROW)
+    return body
 
 
 _LOOK_AT_URL = "Look at --prometheus: the address under which its own pages are found."

@@ -18,6 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import AuthorityInformationAccessOID
 
+from service.domain.bounded_bytes import whole
 from service.domain.errors import Unauthenticated, Unavailable
 from service.triggers.sns import is_certificate_url
 from service.triggers.sns_signature import amazon_roots
@@ -128,11 +129,6 @@ def _get(client: httpx.Client, url: str) -> bytes | None:
                 return None
             if response.status_code != 200:
                 raise Unavailable(f"SNS answers {response.status_code} instead of a certificate.", _WAY_OUT)
-            data = b""
-            for part in response.iter_bytes():
-                data += part
-                if len(data) > _MOST_BYTES:
-                    return None
-            return data
+            return whole(response.iter_bytes(), most=_MOST_BYTES)
     except httpx.HTTPError as error:
         raise Unavailable(f"The certificate of SNS cannot be fetched: {type(error).__name__}.", _WAY_OUT) from error
